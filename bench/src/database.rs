@@ -24,9 +24,11 @@ const GUARD: &str = "read -r _; exec \"$1\" stop \"$2\"";
 pub struct Server {
     /// The superuser's, without the name of a database.
     url: String,
+    /// The process whose children serve the connections; 0 if it is not on this machine.
     postmaster: u32,
     databases: AtomicUsize,
-    guard: Child,
+    /// What stops the server; absent for one that somebody else started.
+    guard: Option<Child>,
 }
 
 impl Server {
@@ -48,7 +50,7 @@ impl Server {
             url: String::new(),
             postmaster: 0,
             databases: AtomicUsize::new(0),
-            guard,
+            guard: Some(guard),
         };
         let mut start = Command::new(&script);
         start.arg("start").arg(&folder);
@@ -69,6 +71,31 @@ impl Server {
         Ok(server)
     }
 
+    /// A server that runs already, by the URL of its superuser. It is left running.
+    pub fn at(url: &str) -> anyhow::Result<Server> {
+        let (place, _) = url.rsplit_once('/').context("a URL with a database")?;
+        let mut server = Server {
+            url: place.to_owned(),
+            postmaster: 0,
+            databases: AtomicUsize::new(0),
+            guard: None,
+        };
+        let session = Session::open(url).context("cannot connect to PostgreSQL")?;
+        let rows = session.query("SELECT pg_backend_pid()", &[])?;
+        let backend = rows.first().map_or(0, |row| row.get::<_, i32>(0));
+        let name = std::fs::read_to_string(format!("/proc/{backend}/comm")).unwrap_or_default();
+        if name.trim() == "postgres" {
+            server.postmaster =
+                facts::ticks_of(&backend.to_string()).map_or(0, |ticks| ticks.parent);
+        }
+        Ok(server)
+    }
+
+    /// The process that all processes of the server are children of, if it is on this machine.
+    pub fn postmaster(&self) -> Option<u32> {
+        (self.postmaster > 0).then_some(self.postmaster)
+    }
+
     /// Processor time of the whole server so far, in ticks.
     pub fn ticks(&self) -> u64 {
         facts::ticks_of_family(self.postmaster)
@@ -81,7 +108,9 @@ impl Server {
 
     /// An empty database; gone when dropped.
     pub fn fresh(&self) -> anyhow::Result<Database<'_>> {
-        let name = format!("bench_{}", self.databases.fetch_add(1, Ordering::SeqCst));
+        let number = self.databases.fetch_add(1, Ordering::SeqCst);
+        // Others may use a server that somebody else started.
+        let name = format!("bench_{}_{number}", std::process::id());
         self.admin()?.batch(&format!("CREATE DATABASE {name}"))?;
         Ok(Database {
             server: self,
@@ -111,8 +140,10 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        drop(self.guard.stdin.take());
-        let _ = self.guard.wait(); // it has said nothing that could be passed on
+        if let Some(guard) = &mut self.guard {
+            drop(guard.stdin.take());
+            let _ = guard.wait(); // it has said nothing that could be passed on
+        }
     }
 }
 
@@ -145,14 +176,28 @@ impl Database<'_> {
         eprintln!("{} holds {}", self.name, table::mib(bytes));
         Ok(bytes)
     }
+
+    /// Drops it and the roles that were made for it.
+    fn remove(&self, session: &Session) -> anyhow::Result<()> {
+        session.batch(&format!("DROP DATABASE {} WITH (FORCE)", self.name))?;
+        let roles = session.query(
+            "SELECT rolname::text FROM pg_roles WHERE starts_with(rolname::text, $1 || '_')",
+            &[&self.name],
+        )?;
+        for role in roles {
+            session.batch(&format!("DROP ROLE {}", role.get::<_, &str>(0)))?;
+        }
+        Ok(())
+    }
 }
 
 impl Drop for Database<'_> {
     fn drop(&mut self) {
         // If this fails, the server's end does it.
-        let _ = self.server.admin().and_then(|session| {
-            session.batch(&format!("DROP DATABASE {} WITH (FORCE)", self.name))
-        });
+        let _ = self
+            .server
+            .admin()
+            .and_then(|session| self.remove(&session));
     }
 }
 

@@ -10,6 +10,7 @@
 
 mod client;
 mod commitments;
+mod compare;
 mod consolidate;
 mod cores;
 mod corpus;
@@ -38,8 +39,8 @@ mod table;
 mod text;
 mod transfer;
 
-use anyhow::{Context, ensure};
-use clap::{Parser, ValueEnum};
+use anyhow::{Context, bail, ensure};
+use clap::{Args, Parser, Subcommand, ValueEnum};
 use corpus::Corpus;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -47,8 +48,23 @@ use tempfile::TempDir;
 
 /// Benchmarks of Remembrancer.
 #[derive(Parser)]
-#[command(name = "remem-bench")]
+#[command(name = "remem-bench", arg_required_else_help = true)]
+#[command(args_conflicts_with_subcommands = true)]
 struct Cli {
+    #[command(subcommand)]
+    command: Option<Command>,
+    #[command(flatten)]
+    measure: Option<Measure>,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    Compare(compare::Options),
+}
+
+/// What to measure of one build.
+#[derive(Args)]
+struct Measure {
     /// What to measure.
     #[arg(value_enum)]
     benchmark: Benchmark,
@@ -134,7 +150,7 @@ pub struct Setup {
 }
 
 impl Setup {
-    fn new(cli: &Cli) -> anyhow::Result<Setup> {
+    fn new(cli: &Measure) -> anyhow::Result<Setup> {
         ensure!(
             (0.1..=60.0).contains(&cli.seconds),
             "--seconds must be between 0.1 and 60"
@@ -171,12 +187,7 @@ impl Setup {
                 remem.display()
             );
         }
-        std::fs::create_dir_all(&cli.dir)
-            .with_context(|| format!("cannot create {}", cli.dir.display()))?;
-        let folder = tempfile::Builder::new()
-            .prefix("run-")
-            .tempdir_in(&cli.dir)?;
-        facts::on_disk(folder.path())?;
+        let folder = scratch(&cli.dir)?;
         let run = Duration::from_secs_f64(cli.seconds);
         Ok(Setup {
             remem,
@@ -185,6 +196,23 @@ impl Setup {
             entries,
             megabytes: cli.megabytes,
             starts: cli.starts,
+        })
+    }
+
+    /// What a comparison is given for one of its programs.
+    fn of_program(remem: &Path, dir: &Path, entries: usize) -> anyhow::Result<Setup> {
+        ensure!(
+            remem.is_file(),
+            "there is no program at {}",
+            remem.display()
+        );
+        Ok(Setup {
+            remem: remem.canonicalize()?,
+            folder: scratch(dir)?,
+            run: Duration::ZERO,
+            entries,
+            megabytes: 0,
+            starts: 0,
         })
     }
 
@@ -198,8 +226,24 @@ impl Setup {
     }
 }
 
+/// A folder on the disk to measure, removed when it is dropped.
+fn scratch(dir: &Path) -> anyhow::Result<TempDir> {
+    std::fs::create_dir_all(dir).with_context(|| format!("cannot create {}", dir.display()))?;
+    let folder = tempfile::Builder::new().prefix("run-").tempdir_in(dir)?;
+    facts::on_disk(folder.path())?;
+    Ok(folder)
+}
+
 fn main() -> anyhow::Result<()> {
     let cli = Cli::parse();
+    match (cli.command, cli.measure) {
+        (Some(Command::Compare(options)), _) => compare::run(&options),
+        (None, Some(measure)) => measure_one(&measure),
+        (None, None) => bail!("say what to measure; --help shows it"),
+    }
+}
+
+fn measure_one(cli: &Measure) -> anyhow::Result<()> {
     // Nothing is written and no server is started for it.
     if cli.benchmark == Benchmark::Distill {
         let file = cli
@@ -208,7 +252,7 @@ fn main() -> anyhow::Result<()> {
             .context("`distill` needs --locomo FILE")?;
         return distill::run(file, cli.held_out);
     }
-    let setup = Setup::new(&cli)?;
+    let setup = Setup::new(cli)?;
     let wants = |benchmark| cli.benchmark == benchmark || cli.benchmark == Benchmark::All;
     let cpu = facts::Cpu::now()?;
     facts::print(setup.folder.path())?;
@@ -252,30 +296,35 @@ fn main() -> anyhow::Result<()> {
     if wants(Benchmark::Runs) {
         runs::run(&setup)?;
     }
-    let mut servers = Ok(0);
-    if [
+    let servers = measure_with_corpus(&setup, wants);
+    println!("\n{}", cpu.summary(*servers.as_ref().unwrap_or(&0))?);
+    servers.map(|_| ())
+}
+
+/// The benchmarks that share one corpus. Returns the processor time of servers that are no children
+/// of this process, in ticks.
+fn measure_with_corpus(setup: &Setup, wants: impl Fn(Benchmark) -> bool) -> anyhow::Result<u64> {
+    let all = [
         Benchmark::Import,
         Benchmark::Reads,
         Benchmark::Footprint,
         Benchmark::Postgres,
-    ]
-    .into_iter()
-    .any(wants)
-    {
-        let mut corpus = Corpus::write(&setup)?;
-        if wants(Benchmark::Import) {
-            transfer::run(&setup, &mut corpus)?;
-        }
-        if wants(Benchmark::Reads) {
-            reads::run(&setup, &mut corpus)?;
-        }
-        if wants(Benchmark::Footprint) {
-            footprint::run(&setup, &mut corpus)?;
-        }
-        if wants(Benchmark::Postgres) {
-            servers = postgres::run(&setup, &mut corpus);
-        }
+    ];
+    if !all.into_iter().any(&wants) {
+        return Ok(0);
     }
-    println!("\n{}", cpu.summary(*servers.as_ref().unwrap_or(&0))?);
-    servers.map(|_| ())
+    let mut corpus = Corpus::write(setup)?;
+    if wants(Benchmark::Import) {
+        transfer::run(setup, &mut corpus)?;
+    }
+    if wants(Benchmark::Reads) {
+        reads::run(setup, &mut corpus)?;
+    }
+    if wants(Benchmark::Footprint) {
+        footprint::run(setup, &mut corpus)?;
+    }
+    if wants(Benchmark::Postgres) {
+        return postgres::run(setup, &mut corpus);
+    }
+    Ok(0)
 }

@@ -103,7 +103,7 @@ pub fn run(setup: &Setup) -> anyhow::Result<()> {
 }
 
 /// A client that starts a run and waits for its last event, over and over.
-fn one(
+pub fn one(
     address: SocketAddr,
     workflow: &'static str,
 ) -> anyhow::Result<impl FnMut(usize) -> anyhow::Result<Instant> + Send> {

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::Command;
 
 /// Each crate with the crates of this workspace it may depend on (tests may use more).
-const ARROWS: [(&str, &[&str]); 7] = [
+const ARROWS: [(&str, &[&str]); 8] = [
     ("remem-core", &[]),
     ("remem-store", &["remem-core"]),
     ("remem-store-sql", &["remem-core", "remem-store"]),
@@ -27,7 +27,13 @@ const ARROWS: [(&str, &[&str]); 7] = [
             "remem-wire",
         ],
     ),
+    (
+        "remem-eval",
+        &["remem", "remem-core", "remem-engine", "remem-wire"],
+    ),
 ];
+/// Programs with the only crates that may depend on them, tests and tools included.
+const USERS: [(&str, &[&str]); 2] = [("remem", &["remem-eval"]), ("remem-eval", &[])];
 /// What a crate must not use from outside, because it would let it do what it may not.
 const FORBIDDEN: [(&str, &[&str]); 4] = [
     (
@@ -74,6 +80,14 @@ pub fn check(root: &Path) -> Vec<String> {
             if dependency["path"].is_null() && !is_told(target) {
                 breaches.push(format!(
                     "{name} uses {target}: say what for in docs/dependencies.md"
+                ));
+            }
+            if USERS
+                .iter()
+                .any(|(program, users)| *program == target && !users.contains(&name))
+            {
+                breaches.push(format!(
+                    "{name} may not depend on the program {target}: see the map in ARCHITECTURE.md"
                 ));
             }
             if !dependency["kind"].is_null() {

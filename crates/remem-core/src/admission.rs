@@ -11,6 +11,7 @@ use crate::policy::Policy;
 use crate::record::RecordBody;
 use crate::redact::{Redacted, Redactor, ShapeKind};
 use crate::rejection::Rejection;
+use crate::sabotage;
 use crate::subject::Subject;
 use crate::trust::Trust;
 use serde_json::{Map, Value};
@@ -229,12 +230,18 @@ impl Admission<'_> {
         }
         let marked = tags.iter().any(|tag| tag == UNTRUSTED_TAG);
         if marked {
-            facets.trust = Trust::Untrusted;
+            sabotage!(
+                "a-tag-does-not-lower-trust",
+                facets.trust = Trust::Untrusted
+            );
         } else if facets.trust == Trust::Untrusted {
-            tags.push(UNTRUSTED_TAG.to_owned());
+            sabotage!(
+                "untrusted-is-not-marked",
+                tags.push(UNTRUSTED_TAG.to_owned())
+            );
         }
         if facets.trust == Trust::Untrusted {
-            facets.slot = None; // what nobody vouches for takes nothing's place
+            sabotage!("untrusted-answers-questions", facets.slot = None); // what nobody vouches for takes nothing's place
         }
         Ok((facets, tags))
     }
@@ -269,7 +276,7 @@ impl Admission<'_> {
     /// stored today.
     #[must_use]
     pub fn review(&self, mut entry: Entry) -> Entry {
-        if entry.scan == self.scan {
+        if entry.scan == sabotage!("no-second-look-on-read", self.scan, entry.scan) {
             return entry;
         }
         let mut flags = BTreeSet::new();
@@ -384,7 +391,11 @@ impl Admission<'_> {
                     rule: "must not hold control characters",
                 });
             }
-            let clean = self.clean(tag, flags);
+            let clean = sabotage!(
+                "tags-unredacted",
+                self.clean(tag, flags),
+                Redactor::empty().clean(tag, crate::ShapePolicy::Off).text
+            );
             bound(
                 "tags",
                 "characters",
@@ -456,7 +467,11 @@ impl Admission<'_> {
 /// A name is stored in clear and shows in events: one that holds a secret is refused rather than
 /// rewritten.
 pub fn check_name(redactor: &Redactor, field: &'static str, name: &str) -> Result<(), Rejection> {
-    if redactor.touches(name, crate::ShapePolicy::Redact) {
+    if sabotage!(
+        "names-may-hold-secrets",
+        redactor.touches(name, crate::ShapePolicy::Redact),
+        false
+    ) {
         Err(Rejection::SecretInName { field })
     } else {
         Ok(())

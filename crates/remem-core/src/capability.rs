@@ -5,6 +5,8 @@
 //! the discovery document. To add one, add a row. Nothing else in the code may claim a capability
 //! by hand.
 
+use crate::sabotage;
+
 /// What this process truly has: filled in by the binary from the store, the configuration and the
 /// wired parts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -119,7 +121,13 @@ pub const FEATURES: [Feature; 39] = [
     feature("memory.writable", |f| f.writable),
     feature("memory.search", |f| f.lexical),
     feature("memory.search.filter", |f| f.lexical),
-    feature("memory.search.semantic", |f| f.lexical && f.semantic),
+    feature("memory.search.semantic", |f| {
+        sabotage!(
+            "meaning-is-advertised-without-a-model",
+            f.lexical && f.semantic,
+            f.lexical
+        )
+    }),
     feature("memory.ttlSupported", |f| f.ttl),
     feature("memory.retention", |f| f.ttl || f.forget),
     feature("memory.retention.ttl", |f| f.ttl),
@@ -209,9 +217,13 @@ impl Capabilities {
             .iter()
             .find_map(|prefix| key.strip_prefix(prefix))
             .unwrap_or(key);
-        FEATURES
-            .iter()
-            .any(|f| f.key == plain && (f.supported)(&self.facts))
+        FEATURES.iter().any(|f| {
+            sabotage!(
+                "any-capability-is-provided",
+                f.key == plain && (f.supported)(&self.facts),
+                f.key == plain
+            )
+        })
     }
 
     /// The dimensions an agent asks for and does not get, in the protocol's order. Empty means: not

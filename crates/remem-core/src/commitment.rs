@@ -8,6 +8,7 @@
 
 use crate::ids::Timestamp;
 use crate::rejection::Rejection;
+use crate::sabotage;
 use crate::schedule::Timing;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -292,7 +293,13 @@ impl Commitment {
         let anchor = self.anchor();
         let latest = timing
             .as_ref()
-            .and_then(|timing| timing.latest(anchor, due, now))
+            .and_then(|timing| {
+                timing.latest(
+                    anchor,
+                    due,
+                    sabotage!("missed-ticks-are-fired-for-as-if-they-were-new", now, due),
+                )
+            })
             .unwrap_or(due);
         let next_at = timing
             .and_then(|timing| timing.next(anchor, now))

@@ -7,6 +7,7 @@
 //! first.
 
 use crate::ids::Timestamp;
+use crate::sabotage;
 use crate::trust::Trust;
 
 /// When something is said to be so: `[from, to)`.
@@ -102,10 +103,18 @@ pub fn resolve<I: Clone + Ord>(new: &Window, windows: &[Placed<I>]) -> Placing<I
         let old = &row.window;
         // To vouch for an answer that others cut short would cut short what is vouched for.
         let as_long = new.is_untrusted() || !old.is_untrusted() || old.to == bound;
-        if old.value == new.value && as_long {
+        if sabotage!(
+            "vouching-keeps-what-others-cut-short",
+            old.value == new.value && as_long,
+            old.value == new.value
+        ) {
             return Placing::Same(row.id.clone());
         }
-        if new.is_untrusted() && !old.is_untrusted() {
+        if sabotage!(
+            "untrusted-answers-end-trusted-ones",
+            new.is_untrusted() && !old.is_untrusted(),
+            false
+        ) {
             return Placing::Apart(row.id.clone());
         }
         if old.from == start && !beats(new, old) {
@@ -133,10 +142,20 @@ fn bound<I>(new: &Window, windows: &[Placed<I>]) -> Option<Timestamp> {
         .iter()
         .map(|row| &row.window)
         .filter(|window| !window.is_empty());
-    let binding = windows.filter(|window| new.is_untrusted() || !window.is_untrusted());
+    let binding = windows.filter(|window| {
+        sabotage!(
+            "untrusted-answers-that-came-first-cut-trusted-ones-short",
+            new.is_untrusted() || !window.is_untrusted(),
+            true
+        )
+    });
     let end = |window: &Window| match window.contains(new.from) {
         true => window.to,
-        false => Some(window.from).filter(|from| *from > new.from),
+        false => sabotage!(
+            "a-late-answer-overrides-its-successors",
+            Some(window.from).filter(|from| *from > new.from),
+            None
+        ),
     };
     binding.filter_map(end).min()
 }
@@ -152,7 +171,11 @@ fn beats(new: &Window, old: &Window) -> bool {
 #[must_use]
 pub fn retract<I: Clone>(at: Timestamp, trust: Trust, windows: &[Placed<I>]) -> Option<I> {
     let row = as_of(at, windows)?;
-    let may = trust != Trust::Untrusted || row.window.is_untrusted();
+    let may = sabotage!(
+        "anybody-takes-a-fact-back",
+        trust != Trust::Untrusted || row.window.is_untrusted(),
+        trust >= Trust::Untrusted
+    );
     may.then(|| row.id.clone())
 }
 
@@ -194,7 +217,11 @@ pub fn succeed<I>(at: Timestamp, trust: Trust, active: Option<Active<I>>) -> Suc
         return Succession::First;
     };
     match (trust == Trust::Untrusted, active.trust == Trust::Untrusted) {
-        (true, false) => Succession::Apart(active.id),
+        (true, false) => sabotage!(
+            "untrusted-procedures-supersede",
+            Succession::Apart(active.id),
+            Succession::Supersedes(active.id)
+        ),
         (false, true) => Succession::Supersedes(active.id),
         _ if (at, trust) >= (active.at, active.trust) => Succession::Supersedes(active.id),
         _ => Succession::Superseded(active.id),

@@ -4,6 +4,7 @@
 //! A malformed name parses to `None`: callers treat it exactly like an unknown one, so that a
 //! hostile name can neither widen a lookup nor be echoed in an error.
 
+use crate::sabotage;
 use std::fmt;
 
 /// Milliseconds since the Unix epoch, UTC.
@@ -181,16 +182,24 @@ impl Actor {
     /// Whether it may know of this memory.
     #[must_use]
     pub fn may_see(&self, memory_ref: &MemoryRef) -> bool {
-        memory_ref
-            .owner()
-            .is_none_or(|owner| *self == Actor::Host || self.as_str() == owner)
+        memory_ref.owner().is_none_or(|owner| {
+            sabotage!(
+                "another-user-s-memory-has-a-name",
+                *self == Actor::Host || self.as_str() == owner,
+                true
+            )
+        })
     }
 }
 
 /// Traversal in any dress: dots, backslashes, or percent-encodings of dot, slash, backslash, NUL
 /// and percent itself.
 fn climbs(text: &str) -> bool {
-    if text.contains("..") || text.contains('\\') {
+    if sabotage!(
+        "refs-may-climb",
+        text.contains("..") || text.contains('\\'),
+        text.contains('\\')
+    ) {
         return true;
     }
     let lower = text.to_ascii_lowercase();

@@ -35,6 +35,7 @@ pub mod redact;
 pub mod rejection;
 pub mod rewrite;
 pub mod run;
+pub mod sabotage;
 pub mod schedule;
 pub mod slots;
 pub mod subject;

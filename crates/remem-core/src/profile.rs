@@ -7,6 +7,7 @@ use crate::entry::{Draft, Tier, Typology};
 use crate::ids::{MemoryRef, Timestamp, WorldId};
 use crate::promote::UNITS_MIN;
 use crate::rejection::Rejection;
+use crate::sabotage;
 use crate::slots;
 use crate::trust::{Evidence, Trust};
 use crate::typology::classify;
@@ -94,7 +95,11 @@ impl Profile {
         if !(DAY_MS..=365 * DAY_MS).contains(&self.session_idle_ms) {
             return invalid("session_idle_days", "must be between 1 and 365");
         }
-        if self.promotion_units < UNITS_MIN || self.promotion_units > 32 {
+        if sabotage!(
+            "promotion-can-be-made-easier",
+            self.promotion_units < UNITS_MIN || self.promotion_units > 32,
+            self.promotion_units > 32
+        ) {
             return invalid(
                 "promotion_units",
                 "must be between 4 and 32: promotion can be made harder, not easier",

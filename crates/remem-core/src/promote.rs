@@ -2,6 +2,7 @@
 //! Three gates, each of which holds on its own: enough weight, heard in more than one place, and
 //! still true. May not count evidence (`trust`) and may not move anything.
 
+use crate::sabotage;
 use crate::trust::{Evidence, Trust};
 
 /// The weight a claim needs. A memory may ask for more, never for less.
@@ -37,16 +38,31 @@ impl Held {
 
 /// Whether a claim may outlast its session. A `threshold` under [`UNITS_MIN`] is read as that.
 pub fn promotes(evidence: &Evidence, is_current: bool, threshold: u32) -> Result<(), Held> {
-    if evidence.is_untrusted() && !evidence.is_empty() {
+    if sabotage!(
+        "untrusted-claims-are-promoted",
+        evidence.is_untrusted() && !evidence.is_empty(),
+        false
+    ) {
         return Err(Held::Untrusted);
     }
     if !is_current {
         return Err(Held::NotCurrent);
     }
-    if evidence.units() < threshold.max(UNITS_MIN) {
+    if evidence.units()
+        < sabotage!(
+            "a-memory-asks-for-less-evidence",
+            threshold.max(UNITS_MIN),
+            threshold
+        )
+    {
         return Err(Held::TooWeak);
     }
-    if evidence.threads() < THREADS_MIN && evidence.trust() != Trust::Operator {
+    if sabotage!(
+        "one-thread-corroborates-itself",
+        evidence.threads() < THREADS_MIN,
+        false
+    ) && evidence.trust() != Trust::Operator
+    {
         return Err(Held::OneThread);
     }
     Ok(())

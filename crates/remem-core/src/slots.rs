@@ -12,6 +12,7 @@ use crate::consolidate::slot::slot;
 use crate::habit::opening;
 use crate::habit::phrase::Sentence;
 use crate::infer::observation_key;
+use crate::sabotage;
 
 const TEXT_BYTES_MAX: usize = 200;
 const WORDS_MAX: usize = 6;
@@ -35,7 +36,11 @@ pub fn procedural_slot(text: &str) -> Option<String> {
     let from = opening(&sentence);
     let from = from + sentence.any(from, STANDING).unwrap_or(0);
     let to = sentence.words.len();
-    if sentence.has(from, UNCERTAIN) {
+    if sabotage!(
+        "a-rule-for-now-replaces-a-rule-for-good",
+        sentence.has(from, UNCERTAIN),
+        false
+    ) {
         return None;
     }
     let (rule, context) = parts(&sentence, from, to)?;

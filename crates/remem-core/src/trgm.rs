@@ -8,8 +8,9 @@
 //! punctuation do not matter.
 //!
 //! Letters are those of the compiler's Unicode tables. A database with older tables sees fewer
-//! letters, never more (`remem-store-sql/tests/trgm.rs` holds the two against each other).
+//! letters, never more (`remem-store-sql/tests/it/trigrams.rs` holds the two against each other).
 
+use crate::sabotage;
 use std::cmp::Ordering;
 use std::fmt;
 use std::ops::RangeInclusive;
@@ -99,7 +100,11 @@ impl Trigrams {
     #[must_use]
     pub fn shadows(&self, other: &Trigrams) -> bool {
         let (both, either) = self.similarity(other);
-        OF * both as u64 > SHARED * either as u64
+        sabotage!(
+            "seventeen-of-twenty-shadow",
+            OF * both as u64 > SHARED * either as u64,
+            OF * both as u64 >= SHARED * either as u64
+        )
     }
 
     /// The sizes of all sets that can shadow this one. Two sets have at most the smaller in common
@@ -110,7 +115,8 @@ impl Trigrams {
         let len = self.len();
         let shared = SHARED as usize;
         let of = OF as usize;
-        (shared * len / of + 1)..=((of * len).saturating_sub(1) / shared)
+        (shared * len / of + sabotage!("sizes-leave-a-shadow-out", 1, 2))
+            ..=((of * len).saturating_sub(1) / shared)
     }
 }
 
@@ -151,7 +157,12 @@ pub(crate) fn lower(c: char) -> char {
     if c.is_ascii() {
         c.to_ascii_lowercase()
     } else {
-        c.to_lowercase().next().unwrap_or(c)
+        sabotage!(
+            "letters-are-made-small-by-other-rules",
+            c.to_lowercase().next(),
+            c.to_lowercase().last()
+        )
+        .unwrap_or(c)
     }
 }
 

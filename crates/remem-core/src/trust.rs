@@ -4,6 +4,7 @@
 //! becomes of a claim (`promote`, `conflict`).
 
 use crate::entry::UnknownName;
+use crate::sabotage;
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
 use std::str::FromStr;
@@ -141,7 +142,10 @@ impl Evidence {
     pub fn union(&self, other: &Evidence) -> Evidence {
         let all: BTreeSet<Source> = self.0.iter().chain(&other.0).copied().collect();
         let mut sources: Vec<Source> = all.into_iter().collect();
-        sources.dedup_by_key(|source| (source.trust, source.thread));
+        sabotage!(
+            "a-thread-counts-as-often-as-it-speaks",
+            sources.dedup_by_key(|source| (source.trust, source.thread))
+        );
         sources.truncate(Evidence::SOURCES_MAX);
         Evidence(sources)
     }
@@ -152,7 +156,12 @@ impl Evidence {
         let (untrusted, trusted): (Vec<Trust>, Vec<Trust>) =
             self.trusts().partition(|trust| *trust == Trust::Untrusted);
         let sum = |trusts: Vec<Trust>| trusts.into_iter().map(Trust::units).sum::<u32>();
-        sum(trusted) + sum(untrusted).min(UNTRUSTED_UNITS_MAX)
+        sum(trusted)
+            + sabotage!(
+                "untrusted-sources-add-up",
+                sum(untrusted).min(UNTRUSTED_UNITS_MAX),
+                sum(untrusted)
+            )
     }
 
     /// In how many threads it was heard.

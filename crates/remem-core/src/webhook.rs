@@ -3,6 +3,7 @@
 
 use crate::event::EventKind;
 use crate::rejection::Rejection;
+use crate::sabotage;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use url::{Host, Url};
 
@@ -93,7 +94,9 @@ pub fn check_url(text: &str, private: bool) -> Result<(), Rejection> {
     let allowed = match url.host() {
         None => false,
         Some(_) if private => true,
-        Some(Host::Ipv4(ip)) => is_public(IpAddr::V4(ip)),
+        Some(Host::Ipv4(ip)) => {
+            sabotage!("webhooks-may-point-inside", is_public(IpAddr::V4(ip)), true)
+        }
         Some(Host::Ipv6(ip)) => is_public(IpAddr::V6(ip)),
         Some(Host::Domain(name)) => is_public_name(name),
     };

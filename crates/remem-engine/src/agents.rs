@@ -9,6 +9,7 @@ use crate::workspace::is_path;
 use remem_core::admission::check_name;
 use remem_core::agent::{Agent, Install, Prompt, is_agent_id};
 use remem_core::proposal::{PromptTemplate, is_name};
+use remem_core::sabotage;
 use remem_core::{Batch, Permission, Policy, Precondition, RecordKind, Rejection, TenantId};
 use remem_store::Outcome;
 use serde_json::{Map, Value};
@@ -72,7 +73,10 @@ impl Engine {
         caller: &Caller,
         install: Install,
     ) -> Result<Installed, EngineError> {
-        caller.require(Permission::ManifestWrite)?;
+        sabotage!(
+            "anybody-installs-agents",
+            caller.require(Permission::ManifestWrite)?
+        );
         let tenant = caller.tenant();
         let policy = self.policy_of(caller);
         let agent = Agent::new(install, &policy)?;
@@ -112,7 +116,10 @@ impl Engine {
 
     /// Removes an agent that the tenant installed; the host's own stay. `false` if there is none.
     pub async fn remove_agent(&self, caller: &Caller, id: &str) -> Result<bool, EngineError> {
-        caller.require(Permission::ManifestWrite)?;
+        sabotage!(
+            "anybody-installs-agents",
+            caller.require(Permission::ManifestWrite)?
+        );
         if !is_agent_id(id) {
             return Ok(false);
         }
@@ -229,13 +236,13 @@ impl Engine {
             .into_iter()
             .map(|record| Agent::stored(record.key, record.body));
         let rules = self.rules(tenant).await?;
-        let all = self
-            .parts
-            .agents
-            .iter()
-            .cloned()
-            .chain(own)
-            .map(|agent| self.looked_at(&rules, policy, agent.without_prompt()));
+        let all = self.parts.agents.iter().cloned().chain(own).map(|agent| {
+            sabotage!(
+                "agents-are-shown-as-they-are-stored",
+                self.looked_at(&rules, policy, agent.without_prompt()),
+                agent.without_prompt()
+            )
+        });
         // A later one takes the place of an earlier one: the tenant's own win.
         let by_name: BTreeMap<String, Agent> =
             all.map(|agent| (agent.id().to_owned(), agent)).collect();

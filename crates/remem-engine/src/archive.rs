@@ -9,6 +9,7 @@ use crate::workspace::version_key;
 use remem_core::distill::Archive;
 use remem_core::distill::index::{self, Listed};
 use remem_core::event::FileRef;
+use remem_core::sabotage;
 use remem_core::{
     Admission, Batch, Draft, EntryId, EventBody, MemoryRef, Permission, Precondition, Record,
     RecordBody, RecordKind, TenantId, Timestamp,
@@ -75,7 +76,12 @@ fn distillation_key(memory_ref: &str, source_digest: &str, budget: u64) -> Strin
 impl Distilled {
     /// Whether the index tells of it: it does of memories that are nobody's own.
     pub(crate) fn is_indexed(&self) -> bool {
-        MemoryRef::parse(&self.memory_ref).is_some_and(|memory_ref| memory_ref.owner().is_none())
+        sabotage!(
+            "the-index-tells-of-one-s-own",
+            MemoryRef::parse(&self.memory_ref)
+                .is_some_and(|memory_ref| memory_ref.owner().is_none()),
+            MemoryRef::parse(&self.memory_ref).is_some()
+        )
     }
 
     fn to_map(&self) -> Map<String, Value> {
@@ -265,7 +271,11 @@ impl Engine {
         memory_ref: &str,
     ) -> Result<Vec<Distilled>, EngineError> {
         caller.require(Permission::MemoryRead)?;
-        let Some(memory_ref) = caller.memory_ref(memory_ref) else {
+        let Some(memory_ref) = sabotage!(
+            "anybody-sees-archives",
+            caller.memory_ref(memory_ref),
+            MemoryRef::parse(memory_ref)
+        ) else {
             return Ok(Vec::new());
         };
         let all = self.distillations(caller.tenant()).await?;
@@ -300,16 +310,20 @@ impl Engine {
         sha256: &str,
     ) -> Result<Kept, EngineError> {
         caller.require(Permission::MemoryRead)?;
-        let memory_ref = caller.memory_ref(memory_ref).ok_or(EngineError::NotFound)?;
+        let memory_ref = sabotage!(
+            "anybody-reads-an-archive",
+            caller.memory_ref(memory_ref),
+            MemoryRef::parse(memory_ref)
+        )
+        .ok_or(EngineError::NotFound)?;
         let kept = self
             .kept_archive(caller.tenant(), memory_ref.as_str(), sha256)
             .await?;
         if let Kept::Bytes(bytes) = &kept
-            && self
-                .rules(caller.tenant())
-                .await?
-                .redactor()
-                .touches(bytes, caller.shapes)
+            && self.rules(caller.tenant()).await?.redactor().touches(
+                sabotage!("late-secrets-are-shown-from-archives", bytes, &bytes[..0]),
+                caller.shapes,
+            )
         {
             return Ok(Kept::Erased);
         }
@@ -476,7 +490,14 @@ impl Engine {
                 .record(tenant, RecordKind::File, path)
                 .await?;
             let (version, precondition) = match &before {
-                Some(record) => (record.version + 1, Precondition::Version(record.version)),
+                Some(record) => (
+                    record.version + 1,
+                    sabotage!(
+                        "two-writers-of-the-index",
+                        Precondition::Version(record.version),
+                        Precondition::None
+                    ),
+                ),
                 None => (1, Precondition::Absent),
             };
             let mut body = Map::new();
@@ -490,7 +511,10 @@ impl Engine {
                 body.clone(),
             );
             if how == Index::Forgetting {
-                batch = self.drop_versions(batch, path, version - 1);
+                sabotage!(
+                    "old-versions-of-the-index-tell-of-the-forgotten",
+                    batch = self.drop_versions(batch, path, version - 1)
+                );
             }
             batch = self.keep_version(batch, path, version, body);
             batch = batch.emit(EventBody::WorkspaceUpdated(FileRef {

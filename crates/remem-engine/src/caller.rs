@@ -4,6 +4,7 @@
 use crate::bearer::KeyPrint;
 use crate::commitments::fire::HOST;
 use crate::error::EngineError;
+use remem_core::sabotage;
 use remem_core::{
     Actor, MemoryRef, Permission, PrincipalId, Rejection, Scope, ShapePolicy, TenantId, Timestamp,
 };
@@ -100,9 +101,20 @@ pub(crate) fn named(user: &PrincipalId, name: &str) -> Option<MemoryRef> {
         .map(|rest| format!("~{user}/{rest}"));
     // What the host starts by itself has no memory of its own: nobody could read it.
     let reaches = |found: &MemoryRef| {
-        found.owner().is_none() || user.as_str() != HOST && Actor::User(user.clone()).may_see(found)
+        found.owner().is_none()
+            || sabotage!(
+                "what-the-host-starts-has-a-memory-of-its-own",
+                user.as_str() != HOST && Actor::User(user.clone()).may_see(found),
+                Actor::User(user.clone()).may_see(found)
+            )
     };
-    MemoryRef::parse(own.as_deref().unwrap_or(name)).filter(reaches)
+    MemoryRef::parse(own.as_deref().unwrap_or(name)).filter(|found| {
+        sabotage!(
+            "a-caller-reaches-for-anybody-s-memory",
+            reaches(found),
+            true
+        )
+    })
 }
 
 #[cfg(test)]

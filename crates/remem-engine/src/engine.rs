@@ -14,6 +14,7 @@ use crate::secrets::{Rules, Secrets};
 use crate::vault::VaultKey;
 use remem_core::capability::{Capabilities, Facts};
 use remem_core::redact::SecretValue;
+use remem_core::sabotage;
 use remem_core::{
     Agent, Idempotency, MemoryRef, Permission, Policy, PrincipalId, Profiles, Record, Rejection,
     Revision, TenantId, Timestamp, Workflow,
@@ -205,7 +206,11 @@ impl Engine {
     #[must_use]
     pub fn now(&self) -> Timestamp {
         let now = self.parts.clock.now().0;
-        Timestamp(self.high_water.fetch_max(now, Ordering::SeqCst).max(now))
+        Timestamp(sabotage!(
+            "time-runs-backwards",
+            self.high_water.fetch_max(now, Ordering::SeqCst).max(now),
+            now
+        ))
     }
 
     /// How far the machine's clock is behind the latest instant this host acted on, in
@@ -347,7 +352,11 @@ impl Engine {
         let digest = |bytes: &[u8]| *blake3::keyed_hash(&secret, bytes).as_bytes();
         // A key for what is one user's own is that user's: whether others use the same one, they
         // cannot tell.
-        let key = match body.owner() {
+        let key = match sabotage!(
+            "keys-of-others-are-known",
+            body.owner(),
+            body.owner().filter(|_| false)
+        ) {
             Some(owner) => digest(format!("{owner}\0{key}").as_bytes()),
             None => digest(key.as_bytes()),
         };

@@ -4,6 +4,7 @@ use crate::caller::Caller;
 use crate::engine::Engine;
 use crate::error::EngineError;
 use crate::sight::Sight;
+use remem_core::sabotage;
 use remem_core::{Event, Permission, Revision, Seq, TenantId};
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
@@ -45,7 +46,7 @@ impl Engine {
                 .await?;
             let full = page.len() == asked as usize;
             for event in page {
-                reached = event.seq;
+                sabotage!("streams-stop-at-what-is-hidden", reached = event.seq);
                 shown.extend(sight.shown(self, caller.tenant(), event).await?);
                 if shown.len() == limit {
                     return Ok((shown, reached));

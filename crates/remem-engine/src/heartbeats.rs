@@ -11,6 +11,7 @@ use remem_core::admission::check_name;
 use remem_core::commitment::Delivery;
 use remem_core::event::{HeartbeatEvaluated, HeartbeatStateChanged, PredicateState};
 use remem_core::proposal::is_name;
+use remem_core::sabotage;
 use remem_core::{
     Batch, EventBody, Fence, MemoryRef, Permission, Precondition, Record, RecordKind, Rejection,
     Scope, TenantId, Ties, Timestamp, infer,
@@ -110,7 +111,11 @@ fn full_name(caller: &Caller, id: &str, memory_ref: &MemoryRef) -> Option<String
     let plain = own.unwrap_or(id);
     match memory_ref.owner() {
         _ if !is_name(plain) => None,
-        Some(owner) => Some(format!("~{owner}/{plain}")),
+        Some(owner) => Some(sabotage!(
+            "heartbeats-share-their-names",
+            format!("~{owner}/{plain}"),
+            plain.to_owned()
+        )),
         None => own.is_none().then(|| plain.to_owned()),
     }
 }
@@ -136,7 +141,10 @@ impl Engine {
         id: &str,
         new: NewHeartbeat,
     ) -> Result<Heartbeat, EngineError> {
-        caller.require(Permission::MemoryAdmin)?;
+        sabotage!(
+            "anybody-sets-heartbeats",
+            caller.require(Permission::MemoryAdmin)?
+        );
         let scope = caller.scope_to_write(&new.memory_ref)?;
         let id = &full_name(caller, id, &scope.memory_ref).ok_or(Rejection::MalformedName {
             field: "heartbeatId",
@@ -147,7 +155,10 @@ impl Engine {
             ("memoryRef", scope.memory_ref.as_str()),
             ("tag", new.tag.as_str()),
         ] {
-            check_name(rules.redactor(), field, name)?;
+            sabotage!(
+                "a-heartbeat-s-name-may-hold-a-secret",
+                check_name(rules.redactor(), field, name)?
+            );
         }
         let shape = Rejection::Invalid {
             field: "key",
@@ -239,7 +250,12 @@ impl Engine {
         caller.require(Permission::MemoryRead)?;
         let mut all = self.all_heartbeats(caller.tenant()).await?;
         all.retain(|one| {
-            MemoryRef::parse(&one.memory_ref).is_none_or(|memory_ref| caller.may_see(&memory_ref))
+            sabotage!(
+                "anybody-sees-heartbeats",
+                MemoryRef::parse(&one.memory_ref)
+                    .is_none_or(|memory_ref| caller.may_see(&memory_ref)),
+                true
+            )
         });
         Ok(all)
     }
@@ -306,7 +322,7 @@ impl Engine {
         match tokio::time::timeout(limit, look).await {
             Ok(Ok(holds)) => Ok(holds),
             Ok(Err(_)) => Err("error"),
-            Err(_) => Err("timeout"),
+            Err(_) => sabotage!("a-slow-look-is-believed", Err("timeout"), Ok(true)),
         }
     }
 

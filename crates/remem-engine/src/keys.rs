@@ -5,6 +5,7 @@ use crate::caller::{Caller, Proof};
 use crate::engine::Engine;
 use crate::error::{Denied, EngineError};
 use remem_core::admission::check_name;
+use remem_core::sabotage;
 use remem_core::{Permission, PrincipalId, Rejection, ShapePolicy, TenantId, Timestamp};
 use remem_store::{KeyHash, KeyRecord, StoreError, Tenant};
 use zeroize::Zeroizing;
@@ -80,7 +81,7 @@ impl Engine {
         let record = found
             .filter(|r| blake3::Hash::from_bytes(r.hash) == blake3::Hash::from_bytes(hash))
             .ok_or(Denied::Unknown)?;
-        if record.revoked_at.is_some() {
+        if sabotage!("revoked-keys-work", record.revoked_at.is_some(), false) {
             return Err(Denied::Revoked);
         }
         if record.expires_at.is_some_and(|end| end <= self.now()) {
@@ -95,7 +96,11 @@ impl Engine {
             .ok_or(Denied::Unknown)?;
         Ok(Caller {
             tenant: record.tenant,
-            principal: record.principal,
+            principal: sabotage!(
+                "a-key-acts-as-itself-whatever-it-was-made-for",
+                record.principal,
+                record.id
+            ),
             permissions: record.permissions,
             shapes: tenant.shapes,
             proof: Proof::Key(hash),
@@ -164,7 +169,9 @@ impl Engine {
         request: KeyRequest,
     ) -> Result<NewKey, EngineError> {
         self.may_manage(caller, &request.tenant)?;
-        if let Some(beyond) = request.permissions.iter().find(|p| !caller.may(**p)) {
+        let beyond =
+            |p: &&Permission| sabotage!("keys-give-more-than-they-have", !caller.may(**p), false);
+        if let Some(beyond) = request.permissions.iter().find(beyond) {
             return Err(EngineError::Forbidden(*beyond));
         }
         let text = self.parts.ids.api_key();
@@ -208,7 +215,11 @@ impl Engine {
         self.no_secret_in("tenant", &request.tenant, request.tenant.as_str())
             .await?;
         if let Some(principal) = &request.principal {
-            if is_of_the_host(principal.as_str()) {
+            if sabotage!(
+                "a-key-takes-the-host-s-name",
+                is_of_the_host(principal.as_str()),
+                false
+            ) {
                 return Err(Rejection::Invalid {
                     field: "principal",
                     rule: "must not be a name that the host itself acts under",

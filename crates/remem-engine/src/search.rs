@@ -9,6 +9,7 @@ use crate::recall::as_of;
 use remem_core::recall::{
     self, Calibration, Candidate, Neighbour, Parts, RankRequest, Signals, Weights, When,
 };
+use remem_core::sabotage;
 use remem_core::{
     Embedding, Entry, EntryId, ModelId, Permission, Query, Rejection, Revision, Scope, Timestamp,
 };
@@ -197,11 +198,19 @@ impl Engine {
         let when = time.and_then(|query| recall::when::read_utc(query, at.instant()));
         // What is unknown is answered as if it were empty, in every word of it.
         let Some(scope) = scope else {
-            return Ok(Searched {
-                mode,
-                when: when.map(|when| (when, false)),
-                ..Searched::default()
-            });
+            return Ok(sabotage!(
+                "an-unknown-memory-is-answered-otherwise-than-an-empty-one",
+                Searched {
+                    mode,
+                    when: when.map(|when| (when, false)),
+                    ..Searched::default()
+                },
+                Searched {
+                    mode,
+
+                    ..Searched::default()
+                }
+            ));
         };
         let limit = self.parts.policy.search_limit(request.limit) as usize;
         let searching = Searching {
@@ -243,11 +252,15 @@ impl Engine {
         };
         let rules = self.rules(caller.tenant()).await?;
         let shapes = self.policy_for(caller.tenant()).await?.shapes;
-        let text = rules
-            .redactor()
-            .clean_derived(&request.query, shapes)
-            .text
-            .into_string();
+        let text = sabotage!(
+            "a-query-is-sent-as-it-was-typed",
+            rules
+                .redactor()
+                .clean_derived(&request.query, shapes)
+                .text
+                .into_string(),
+            request.query.clone()
+        );
         match embed_one(&*embedder, &text).await {
             Ok(vector) => {
                 if let Some(scope) = scope {
@@ -341,7 +354,13 @@ impl Searching<'_> {
                 .map(move |entry| Neighbour { of: &one.id, entry })
         });
         let neighbours: Vec<Neighbour<'_>> = sides
-            .filter(|side| lets_through(filter, side.entry))
+            .filter(|side| {
+                sabotage!(
+                    "what-stands-beside-a-hit-passes-the-filter",
+                    lets_through(filter, side.entry),
+                    true
+                )
+            })
             .collect();
         let request = RankRequest {
             now: self.at.instant(),
@@ -410,7 +429,16 @@ impl Searching<'_> {
         let policy = self.engine.policy_of(caller);
         let rules = self.engine.rules(caller.tenant()).await?;
         let admission = rules.admission(&policy, self.at.instant());
-        let look = |entry: Entry| admission.review(entry);
+        let look = |entry: Entry| {
+            sabotage!(
+                "hits-are-shown-without-a-second-look",
+                admission.review(entry),
+                {
+                    let _ = &admission;
+                    entry
+                }
+            )
+        };
         let mut shown = Vec::with_capacity(hits.len());
         for (entry, score, parts) in hits {
             let sides = around

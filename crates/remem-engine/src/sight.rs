@@ -4,6 +4,7 @@
 
 use crate::engine::Engine;
 use crate::error::EngineError;
+use remem_core::sabotage;
 use remem_core::{Actor, Event, EventBody, RunId, TenantId};
 use std::collections::HashMap;
 
@@ -35,17 +36,25 @@ impl Sight {
         tenant: &TenantId,
         mut event: Event,
     ) -> Result<Option<Event>, EngineError> {
-        if !self.sees(event.body.owner()) {
+        if sabotage!(
+            "the-feed-shows-everybody-s-own",
+            !self.sees(event.body.owner()),
+            false
+        ) {
             return Ok(None);
         }
         let of_run = self.owner_of_run(engine, tenant, &event).await?;
         if self.sees(of_run.as_deref()) {
             return Ok(Some(event));
         }
-        if event.body.memory_ref().is_none() {
+        if sabotage!(
+            "runs-of-one-s-own-are-told-to-all",
+            event.body.memory_ref().is_none(),
+            false
+        ) {
             return Ok(None);
         }
-        event.run = None;
+        sabotage!("an-entry-tells-of-a-hidden-run", event.run = None);
         if let EventBody::Written(written) = &mut event.body {
             (written.node_id, written.agent_id) = (None, None);
         }

@@ -8,6 +8,7 @@ use crate::error::EngineError;
 use crate::seal;
 use remem_core::admission::check_name;
 use remem_core::redact::{FLOOR_CHARS, SecretValue};
+use remem_core::sabotage;
 use remem_core::{
     Admission, Batch, Permission, Policy, Precondition, PrincipalId, Record, RecordBody,
     RecordKind, Redactor, Rejection, RunId, Sealed, TenantId, Timestamp,
@@ -341,7 +342,10 @@ impl Engine {
     }
 
     fn vault_changed(&self, tenant: &TenantId) {
-        self.parts.secrets.forget(tenant);
+        sabotage!(
+            "the-vault-is-not-looked-at-again",
+            self.parts.secrets.forget(tenant)
+        );
         self.has_work("rescan", tenant);
     }
 
@@ -391,7 +395,12 @@ impl Engine {
             .iter()
             .map(|record| open_values(vault, tenant, record))
             .collect();
-        Ok(values?.into_iter().flatten().collect())
+        let values = sabotage!(
+            "a-locked-vault-is-taken-for-an-empty-one",
+            values?,
+            values.unwrap_or_default()
+        );
+        Ok(values.into_iter().flatten().collect())
     }
 
     /// The value that a run of `owner` means by `name`: the run's own, else the owner's, else the
@@ -550,7 +559,11 @@ fn info(scope: SecretScope, name: &str, record: &Record) -> SecretInfo {
 
 /// What binds ciphertext to its place: moved to another name, tenant or field it does not open.
 fn place(tenant: &TenantId, key: &str, field: &str) -> Vec<u8> {
-    seal::place([tenant.as_str(), key, field])
+    seal::place([
+        tenant.as_str(),
+        sabotage!("ciphertext-opens-anywhere", key, ""),
+        field,
+    ])
 }
 
 fn seal_body(
@@ -612,7 +625,10 @@ fn open_values(
     let values = || {
         let current = open(VALUE)?;
         let mut values = vec![SecretValue::new(name, std::str::from_utf8(&current).ok()?)];
-        values.extend(unpacked(name, &open(FORMER)?)?);
+        sabotage!(
+            "earlier-values-are-forgotten",
+            values.extend(unpacked(name, &open(FORMER)?)?)
+        );
         Some(values)
     };
     values().ok_or_else(|| {

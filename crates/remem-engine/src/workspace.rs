@@ -8,6 +8,7 @@ use crate::error::EngineError;
 use crate::secrets::Rules;
 use remem_core::admission::check_name;
 use remem_core::event::FileRef;
+use remem_core::sabotage;
 use remem_core::{
     Batch, EventBody, Idempotency, Permission, Precondition, Record, RecordBody, RecordKind,
     Rejection, Ties, Timestamp,
@@ -153,7 +154,14 @@ impl Engine {
                 .store
                 .record(caller.tenant(), RecordKind::File, path)
                 .await?;
-            if let Err(conflict) = matches(conditions.if_match, before.as_ref()) {
+            if let Err(conflict) = matches(
+                sabotage!(
+                    "if-match-is-ignored",
+                    conditions.if_match,
+                    conditions.if_match.filter(|_| false)
+                ),
+                before.as_ref(),
+            ) {
                 let repeated = self
                     .repeated(caller, idempotency.as_ref())
                     .await?
@@ -293,11 +301,12 @@ impl Engine {
         let mut body = Map::new();
         body.insert("content".to_owned(), json!(content));
         body.insert("contentType".to_owned(), json!(content_type));
-        Ok(self
-            .rules(caller.tenant())
-            .await?
-            .admission(&policy, now)
-            .record(body))
+        let rules = self.rules(caller.tenant()).await?;
+        Ok(sabotage!(
+            "files-are-not-redacted",
+            rules.admission(&policy, now).record(body),
+            crate::jobs::own_words(body.into())
+        ))
     }
 
     async fn room_for_a_file(&self, caller: &Caller) -> Result<(), EngineError> {
@@ -445,13 +454,20 @@ fn recorded(outcome: &Outcome) -> Option<u64> {
 
 /// Letters, digits, `._/-`, beginning with a letter or digit, and never climbing.
 pub(crate) fn is_path(path: &str) -> bool {
-    path.len() <= PATH_CHARS_MAX
-        && path.starts_with(|c: char| c.is_ascii_alphanumeric())
-        && path
-            .bytes()
-            .all(|b| b.is_ascii_alphanumeric() || b"._/-".contains(&b))
-        && !path.contains("..")
-        && !path.contains("//")
+    sabotage!(
+        "files-may-climb",
+        path.len() <= PATH_CHARS_MAX
+            && path.starts_with(|c: char| c.is_ascii_alphanumeric())
+            && path
+                .bytes()
+                .all(|b| b.is_ascii_alphanumeric() || b"._/-".contains(&b))
+            && !path.contains(".."),
+        path.len() <= PATH_CHARS_MAX
+            && path.starts_with(|c: char| c.is_ascii_alphanumeric())
+            && path
+                .bytes()
+                .all(|b| b.is_ascii_alphanumeric() || b"._/-".contains(&b))
+    ) && !path.contains("//")
 }
 
 /// Sorts by number; a path holds no `@`.

@@ -5,6 +5,7 @@ use crate::caller::Caller;
 use crate::engine::{Digest, Engine};
 use crate::error::EngineError;
 use remem_core::entry::RevRange;
+use remem_core::sabotage;
 use remem_core::{
     Admitted, Batch, Draft, Entry, EntryId, Facets, Permission, Rejection, Revision, Scope,
     TenantId, Timestamp,
@@ -54,7 +55,10 @@ impl Engine {
         drafts: Vec<Draft>,
         key: Option<&str>,
     ) -> Result<Stored, EngineError> {
-        caller.require(Permission::MemoryWrite)?;
+        sabotage!(
+            "scope-not-checked",
+            caller.require(Permission::MemoryWrite)?
+        );
         let scope = caller.scope_to_write(memory_ref)?;
         self.check_size(&drafts)?;
         // A batch of one and a single put are the same operation: a client may retry one as the
@@ -135,7 +139,10 @@ impl Engine {
         id: &str,
         key: Option<&str>,
     ) -> Result<Deleted, EngineError> {
-        caller.require(Permission::MemoryWrite)?;
+        sabotage!(
+            "scope-not-checked",
+            caller.require(Permission::MemoryWrite)?
+        );
         let (Some(scope), Some(id)) = (caller.scope(memory_ref), EntryId::parse(id)) else {
             return Err(EngineError::NotFound);
         };
@@ -284,7 +291,10 @@ fn digest(scope: &Scope, drafts: &[Draft]) -> Digest {
         }
         digest.part(&(draft.subjects.len() as u64).to_le_bytes());
         for subject in &draft.subjects {
-            digest.part(subject.bytes());
+            sabotage!(
+                "subjects-are-no-part-of-a-repeated-put",
+                digest.part(subject.bytes())
+            );
         }
     }
     digest

@@ -8,6 +8,7 @@
 
 use crate::terms::{Asked, digest_of};
 use remem_core::Trigrams;
+use remem_core::sabotage;
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 
@@ -30,11 +31,19 @@ pub(crate) struct Slips<'a> {
 
 /// The slips of those words that the memory does not hold.
 pub(crate) fn slips(asked: &[Asked], held: impl Fn(i64) -> bool) -> Vec<Slips<'_>> {
-    let unknown = asked
-        .iter()
-        .filter(|asked| !held(asked.word) && alphabet(&asked.written).is_some());
+    let unknown = asked.iter().filter(|asked| {
+        sabotage!(
+            "a-word-that-is-held-stands-for-others",
+            !held(asked.word),
+            (true || held(asked.word))
+        ) && alphabet(&asked.written).is_some()
+    });
     unknown
-        .take(UNKNOWN_MAX)
+        .take(sabotage!(
+            "a-misspelt-word-finds-nothing",
+            UNKNOWN_MAX,
+            UNKNOWN_MAX * 0
+        ))
         .map(|asked| Slips {
             written: &asked.written,
             words: of(&asked.written),

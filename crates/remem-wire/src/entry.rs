@@ -4,6 +4,7 @@
 use crate::time::Instant;
 use crate::workshop::{EntryFacets, SourceName, TierName, TypologyName};
 use remem_core::profile::CLAIM;
+use remem_core::sabotage;
 use remem_core::{Draft, Entry, EntryId, Facets, InteractionId, Origin, Rejection, Tier, WorldId};
 use serde::{Deserialize, Serialize};
 
@@ -160,7 +161,10 @@ impl PutEntry {
             if place.trim().is_empty() {
                 return Err(Rejection::Empty { field: "sourceRef" });
             }
-            subjects.push(format!("{SOURCE_SUBJECT}{place}"));
+            sabotage!(
+                "the-place-of-a-text-is-no-subject-of-it",
+                subjects.push(format!("{SOURCE_SUBJECT}{place}"))
+            );
         }
         Ok(subjects)
     }

@@ -2,6 +2,7 @@
 //! status.
 
 use remem_core::permission::UnknownPermission;
+use remem_core::sabotage;
 use remem_core::{Permission, Rejection};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -404,7 +405,11 @@ pub fn json_hint(error: &serde_json::Error) -> String {
         Category::Io => "it could not be read".to_owned(),
         Category::Eof => format!("it ends too early ({place})"),
         Category::Syntax => format!("it is not JSON ({place})"),
-        Category::Data => format!("{} ({place})", data_hint(&error.to_string())),
+        Category::Data => sabotage!(
+            "errors-echo",
+            format!("{} ({place})", data_hint(&error.to_string())),
+            error.to_string()
+        ),
     }
 }
 
@@ -441,9 +446,12 @@ pub fn data_hint(text: &str) -> String {
         }
     }
     // The last of these words is serde's: what comes before may be the caller's.
-    if let Some((_, expected)) = text
-        .rsplit_once("expected one of ")
-        .or_else(|| text.rsplit_once("expected "))
+    if let Some((_, expected)) = sabotage!(
+        "an-error-hint-echoes-what-was-sent",
+        text.rsplit_once("expected one of "),
+        text.split_once("expected one of ")
+    )
+    .or_else(|| text.rsplit_once("expected "))
     {
         let expected = expected.split(" at line").next().unwrap_or(expected);
         let what = match text {

@@ -5,6 +5,7 @@
 use crate::entry::MemoryEntry;
 use remem_core::admission::UNTRUSTED_TAG;
 use remem_core::recall::fence;
+use remem_core::sabotage;
 use std::borrow::Cow;
 
 /// What stands before untrusted text on a line of a table.
@@ -13,7 +14,11 @@ const SHORT: &str = "[untrusted] ";
 /// Whether nobody vouches for the entry.
 #[must_use]
 pub fn is_untrusted(entry: &MemoryEntry) -> bool {
-    entry.tags.iter().any(|tag| tag == UNTRUSTED_TAG)
+    sabotage!(
+        "untrusted-text-is-shown-like-any-other",
+        entry.tags.iter().any(|tag| tag == UNTRUSTED_TAG),
+        false
+    )
 }
 
 /// The text of an entry for a reader.

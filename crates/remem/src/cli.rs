@@ -1,7 +1,6 @@
 //! The command line: what can be said, with help. What it does is in `commands`.
 
 mod commitment;
-mod eval;
 mod forget;
 mod model;
 mod pass;
@@ -10,7 +9,6 @@ mod recall;
 mod workshop;
 
 pub use commitment::{Commitment, Create, Heartbeat, List as CommitmentList, Rules};
-pub use eval::{Eval, EvalRecall, Format, TimeName, Unit, WayName};
 pub use forget::{Archive, Erasure, Forget};
 pub use model::{Model, ModelInstall};
 pub use pass::{Pass, PassRun, PassSchedule};
@@ -20,6 +18,7 @@ use workshop::memory;
 pub use workshop::{Facets, Link, Profile, Question, Retention, Rule, Session, Which};
 
 use clap::{Args, Parser, Subcommand};
+use std::ffi::OsString;
 use std::path::PathBuf;
 
 /// The memory host for AI agents.
@@ -179,9 +178,13 @@ pub enum Command {
     Vacuum,
     /// Redact text as a write would
     Redact(Redact),
-    /// Measure how well memory finds again
-    #[command(subcommand)]
-    Eval(Eval),
+    /// Says where the evaluations are: in a program of their own, `remem-eval`
+    #[command(hide = true, disable_help_flag = true, disable_version_flag = true)]
+    Eval {
+        /// Arguments of the old command; all are accepted, so that the answer is always the pointer
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        arguments: Vec<OsString>,
+    },
     /// Check this installation and its data
     Doctor,
     /// The configuration

@@ -6,6 +6,7 @@
 //! nowhere else. It never logs a key, a question or an answer, and it never asks twice.
 
 use anyhow::{Context, ensure};
+use remem_core::sabotage;
 use reqwest::header::{AUTHORIZATION, HeaderValue};
 use reqwest::{Response, StatusCode, Url};
 use serde_json::Value;
@@ -92,8 +93,8 @@ impl Endpoint {
         let client = self.client.get_or_init(|| {
             // Fails only if a provider is installed already, which is as good.
             let _ = rustls::crypto::ring::default_provider().install_default();
-            let built = reqwest::Client::builder()
-                .redirect(reqwest::redirect::Policy::none())
+            let built = sabotage!("the-model-s-key-follows-redirects", reqwest::Client::builder()
+                .redirect(reqwest::redirect::Policy::none()), reqwest::Client::builder())
                 .no_proxy()
                 .referer(false)
                 .connect_timeout(CONNECT.min(self.timeout))
@@ -108,7 +109,11 @@ impl Endpoint {
     async fn read(&self, mut response: Response) -> Result<Vec<u8>, Unanswered> {
         let mut body = Vec::new();
         while let Some(chunk) = response.chunk().await.map_err(|error| class(&error))? {
-            if body.len() + chunk.len() > self.bytes_max {
+            if sabotage!(
+                "a-server-answers-for-ever",
+                body.len() + chunk.len() > self.bytes_max,
+                false
+            ) {
                 return Err(Unanswered::TooLarge);
             }
             body.extend_from_slice(&chunk);
@@ -135,9 +140,16 @@ fn address(section: &str, base: &str, path: &str) -> anyhow::Result<Url> {
         bare,
         "{section}.base_url must hold neither a user, a password, a query nor a fragment"
     );
-    ensure!(
-        url.scheme() == "https" || url.scheme() == "http" && is_loopback(&url),
-        "{section}.base_url must begin with https://; http:// is for 127.0.0.1, [::1] and localhost"
+    sabotage!(
+        "the-model-s-key-in-clear",
+        ensure!(
+            url.scheme() == "https" || url.scheme() == "http" && is_loopback(&url),
+            "{section}.base_url must begin with https://; http:// is for 127.0.0.1, [::1] and localhost"
+        ),
+        ensure!(
+            url.scheme() == "https" || url.scheme() == "http",
+            "{section}.base_url must begin with https://; http:// is for 127.0.0.1, [::1] and localhost"
+        )
     );
     let path = format!("{}/{path}", url.path().trim_end_matches('/'));
     url.set_path(&path);

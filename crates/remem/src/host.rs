@@ -13,7 +13,7 @@ use remem_core::capability::{Capabilities, Facts};
 use remem_core::redact::SecretValue;
 use remem_core::{ShapePolicy, TenantId};
 use remem_engine::embedders::Embedders;
-use remem_engine::ports::{Clock, RandomIds, SharedClock, SystemClock};
+use remem_engine::ports::{Clock, Embedder, RandomIds, SharedClock, SystemClock};
 use remem_engine::proposals::Desk;
 use remem_engine::{Engine, HostKey, Parts, Secrets, VaultKey};
 use remem_server::EngineDoor;
@@ -142,6 +142,27 @@ pub async fn open(config: &Config, seams: bool) -> anyhow::Result<Host> {
         engine: Arc::new(engine),
         place: storage.place,
     })
+}
+
+/// An engine over an embedded store in `folder`, with the configured limits, this clock and this
+/// model. Its secret is drawn anew, so that it fits no store that is there already.
+pub fn engine_in(
+    config: &Config,
+    folder: &Path,
+    clock: Arc<dyn Clock>,
+    embedder: Option<Arc<dyn Embedder>>,
+) -> anyhow::Result<Engine> {
+    let location = Location::Folder(folder.to_owned());
+    let store = SqliteStore::open(location.clone(), config.storage.readers)
+        .context("cannot open the store")?;
+    let directory =
+        SqliteDirectory::open(&location).context("cannot open the directory of tenants")?;
+    let key = HostKey::new(random()?);
+    let ids = Arc::new(RandomIds);
+    let mut parts = Parts::new(Arc::new(store), Arc::new(directory), clock, ids, key);
+    parts.policy = config.policy()?;
+    parts.embedders = Embedders::new(embedder, None);
+    Ok(Engine::new(parts))
 }
 
 fn embedded(config: &Config) -> anyhow::Result<Storage> {

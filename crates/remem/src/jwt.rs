@@ -7,6 +7,7 @@ use crate::endpoint::is_loopback;
 use crate::keyset;
 use anyhow::{Context, bail, ensure};
 use remem_core::TenantId;
+use remem_core::sabotage;
 use remem_engine::Engine;
 use remem_engine::bearer::{Algorithm, Bearer, TokenRules};
 use remem_engine::ports::Keyset;
@@ -24,9 +25,16 @@ pub fn bearer(config: &config::Jwt) -> anyhow::Result<Option<Bearer>> {
         ("jwks", &config.jwks),
     ];
     if needed.iter().all(|(_, value)| value.is_none()) {
-        ensure!(
-            *config == config::Jwt::default(),
-            "auth.jwt needs auth.jwt.issuer, auth.jwt.audience and auth.jwt.jwks"
+        sabotage!(
+            "half-a-section-is-taken-for-none",
+            ensure!(
+                *config == config::Jwt::default(),
+                "auth.jwt needs auth.jwt.issuer, auth.jwt.audience and auth.jwt.jwks"
+            ),
+            ensure!(
+                true,
+                "auth.jwt needs auth.jwt.issuer, auth.jwt.audience and auth.jwt.jwks"
+            )
         );
         return Ok(None);
     }
@@ -146,9 +154,16 @@ fn place(jwks: &str) -> anyhow::Result<Arc<dyn Keyset>> {
         bare,
         "auth.jwt.jwks must hold neither a user, a password nor a fragment"
     );
-    ensure!(
-        url.scheme() == "https" || url.scheme() == "http" && is_loopback(&url),
-        "auth.jwt.jwks must be a file or begin with https://; http:// is for 127.0.0.1, [::1] and localhost"
+    sabotage!(
+        "keys-over-plain-http",
+        ensure!(
+            url.scheme() == "https" || url.scheme() == "http" && is_loopback(&url),
+            "auth.jwt.jwks must be a file or begin with https://; http:// is for 127.0.0.1, [::1] and localhost"
+        ),
+        ensure!(
+            url.scheme() == "https" || url.scheme() == "http",
+            "auth.jwt.jwks must be a file or begin with https://; http:// is for 127.0.0.1, [::1] and localhost"
+        )
     );
     Ok(Arc::new(keyset::of_url(url)))
 }

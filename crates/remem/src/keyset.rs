@@ -6,6 +6,7 @@
 //! classes of errors only.
 
 use async_trait::async_trait;
+use remem_core::sabotage;
 use remem_engine::bearer::PublicKeys;
 use remem_engine::ports::{Keyset, KeysetError};
 use reqwest::{StatusCode, Url};
@@ -138,17 +139,22 @@ impl<P: Place> Remembered<P> {
         };
         let asked = unknown_key
             && held.keys.is_some()
-            && held
-                .asked
-                .is_none_or(|asked| asked.elapsed() >= self.pace.early);
+            && held.asked.is_none_or(|asked| {
+                sabotage!(
+                    "every-stranger-makes-the-host-fetch",
+                    asked.elapsed() >= self.pace.early,
+                    true
+                )
+            });
         looked.elapsed() >= wait || asked
     }
 
     fn believed(&self) -> Option<Arc<PublicKeys>> {
         let held = self.held();
         held.keys.clone().filter(|_| {
-            held.seen
-                .is_some_and(|seen| seen.elapsed() < self.pace.old_max)
+            held.seen.is_some_and(|seen| {
+                seen.elapsed() < sabotage!("old-keys-for-ever", self.pace.old_max, Duration::MAX)
+            })
         })
     }
 

@@ -58,12 +58,14 @@ pub fn visible(text: &str) -> String {
 
 /// What a script can tell from the exit code.
 pub fn exit_code(error: &anyhow::Error) -> u8 {
+    if error.is::<WrongUsage>() {
+        return 2;
+    }
+    if error.is::<NoKey>() {
+        return 5;
+    }
     let Some(failure) = error.downcast_ref::<Failure>() else {
-        return if error.downcast_ref::<NoKey>().is_some() {
-            5
-        } else {
-            1
-        };
+        return 1;
     };
     match failure.status {
         404 | 410 => 3,
@@ -73,6 +75,11 @@ pub fn exit_code(error: &anyhow::Error) -> u8 {
         _ => 1,
     }
 }
+
+/// A command line that was parsed and still cannot be carried out; says what to type instead.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub struct WrongUsage(pub &'static str);
 
 /// No API key was given, and the file where the first one is written cannot be read.
 #[derive(Debug)]

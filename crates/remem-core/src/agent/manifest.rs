@@ -2,6 +2,7 @@
 //! and repeats nothing.
 
 use crate::rejection::Rejection;
+use crate::sabotage;
 use serde_json::{Map, Value};
 
 struct Field {
@@ -123,10 +124,13 @@ const FIELDS: [Field; 15] = [
 
 /// Refuses what is not a manifest.
 pub(super) fn check(manifest: &Map<String, Value>) -> Result<(), Rejection> {
-    if !manifest
-        .keys()
-        .all(|key| FIELDS.iter().any(|field| field.name == key))
-    {
+    if !sabotage!(
+        "a-manifest-may-hold-anything",
+        manifest
+            .keys()
+            .all(|key| FIELDS.iter().any(|field| field.name == key)),
+        true
+    ) {
         return Err(Rejection::Invalid {
             field: "manifest",
             rule: UNKNOWN,

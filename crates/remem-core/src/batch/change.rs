@@ -6,6 +6,7 @@ use crate::embedding::{Embedding, ModelId};
 use crate::event::{EntryRef, EventBody, Linked, Retired, RuleRef, Written, is_reserved_tag};
 use crate::ids::{EntryId, MemoryRef, RuleId, Timestamp, WorldId};
 use crate::record::{Precondition, RecordBody, RecordKind, Ties};
+use crate::sabotage;
 use crate::trust::Evidence;
 
 /// One change of a batch.
@@ -330,7 +331,7 @@ impl Change {
                 memory_id: id.as_str().to_owned(),
                 tags: admitted
                     .tags()
-                    .filter(|t| is_reserved_tag(t))
+                    .filter(|t| sabotage!("own-tags-in-events", is_reserved_tag(t), true))
                     .map(str::to_owned)
                     .collect(),
                 flags: admitted

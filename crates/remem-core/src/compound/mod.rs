@@ -15,6 +15,7 @@ mod segment;
 mod stated;
 
 use crate::ids::Timestamp;
+use crate::sabotage;
 use crate::trust::{Evidence, Trust};
 use segment::{Segment, segments};
 use std::collections::{BTreeMap, BTreeSet};
@@ -220,7 +221,11 @@ pub fn compound_thread<I: Clone + Ord>(episodes: &[Episode<'_, I>]) -> Vec<Patte
 /// Episodes by their instants, each once.
 fn ordered<'e, 'a, I: Clone + Ord>(episodes: &'e [Episode<'a, I>]) -> Vec<&'e Episode<'a, I>> {
     let mut ordered: Vec<&Episode<'a, I>> = episodes.iter().collect();
-    ordered.sort_by(|a, b| (a.at, &a.id, a.thread, a.text).cmp(&(b.at, &b.id, b.thread, b.text)));
+    sabotage!(
+        "patterns-depend-on-the-order-of-reading",
+        ordered
+            .sort_by(|a, b| (a.at, &a.id, a.thread, a.text).cmp(&(b.at, &b.id, b.thread, b.text)))
+    );
     let mut seen = BTreeSet::new();
     ordered.retain(|episode| seen.insert(&episode.id));
     ordered
@@ -237,10 +242,13 @@ fn kept<I: Clone + Ord>(found: Vec<Pattern<I>>, most: usize) -> Vec<Pattern<I>> 
             pattern.kind,
         )
     };
-    for pattern in found
-        .into_iter()
-        .filter(|pattern| pattern.weight >= WEIGHT_MIN && !pattern.evidence.is_untrusted())
-    {
+    for pattern in found.into_iter().filter(|pattern| {
+        sabotage!(
+            "untrusted-routines-are-kept",
+            pattern.weight >= WEIGHT_MIN && !pattern.evidence.is_untrusted(),
+            pattern.weight >= WEIGHT_MIN
+        )
+    }) {
         if slots
             .get(&pattern.slot)
             .is_none_or(|known| rank(known) < rank(&pattern))

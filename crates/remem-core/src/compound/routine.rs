@@ -3,6 +3,7 @@
 //! taken.
 
 use super::{Episode, Pattern, PatternKind, Segment, Speaker, own_slot};
+use crate::sabotage;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// In how many threads a routine must show.
@@ -61,7 +62,7 @@ fn runs<'e, 'a, I>(segment: &Segment<'e, 'a, I>) -> Vec<Vec<&'e Episode<'a, I>>>
         .filter(|act| matches!(act.speaker, Speaker::Agent | Speaker::Tool))
     {
         let Some(name) = act.tool else { continue };
-        if !is_name(name) {
+        if sabotage!("a-tool-s-name-speaks", !is_name(name), false) {
             runs.push(Vec::new());
         } else if let Some(run) = runs
             .last_mut()

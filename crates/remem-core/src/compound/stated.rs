@@ -5,6 +5,7 @@
 use super::{Episode, Pattern, PatternKind, Speaker, normal, own_slot};
 use crate::habit::phrase::sentences;
 use crate::habit::{Habit, habit, opening};
+use crate::sabotage;
 use crate::slots::procedural_slot;
 use std::collections::BTreeMap;
 
@@ -35,7 +36,15 @@ pub(super) fn patterns<I: Clone + Ord>(ordered: &[&Episode<'_, I>]) -> Vec<Patte
 }
 
 fn may_order<I>(episode: &Episode<'_, I>) -> bool {
-    matches!(episode.speaker, Speaker::Operator | Speaker::Unknown) && !episode.is_untrusted()
+    sabotage!(
+        "untrusted-texts-give-orders",
+        sabotage!(
+            "tools-give-orders",
+            matches!(episode.speaker, Speaker::Operator | Speaker::Unknown),
+            episode.speaker <= Speaker::Unknown
+        ) && !episode.is_untrusted(),
+        matches!(episode.speaker, Speaker::Operator | Speaker::Unknown)
+    )
 }
 
 /// The sentences of a text that state a rule, without the words of courtesy before it.

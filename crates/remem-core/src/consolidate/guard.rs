@@ -9,6 +9,7 @@
 
 use super::features::{is_word, lower, overlap, trigrams};
 use crate::admission::UNTRUSTED_TAG;
+use crate::sabotage;
 
 /// Tags a caller does not filter by: they say where an entry comes from, and the survivor of a
 /// merge takes them over.
@@ -80,8 +81,11 @@ pub(super) fn near((common, all): (u64, u64)) -> bool {
 
 /// Whoever found the member by a tag or by its metadata must find the leader by the same.
 pub(super) fn keeps_labels(member: &Item, leader: &Item) -> bool {
-    member.is_untrusted() == leader.is_untrusted()
-        && (member.metadata.is_none() || member.metadata == leader.metadata)
+    sabotage!(
+        "untrusted-stands-for-trusted",
+        member.is_untrusted() == leader.is_untrusted(),
+        true
+    ) && (member.metadata.is_none() || member.metadata == leader.metadata)
         && member
             .labels()
             .all(|label| leader.labels().any(|other| other == label))

@@ -1,6 +1,8 @@
 //! phrase: the sentences of a text and their words, with their places. Knows marks, no meanings.
 //! What is code or repeats somebody else's lines is not the writer's own and is left out.
 
+use crate::sabotage;
+
 /// A sentence with more words is a table or a dump.
 const WORDS_MAX: usize = 120;
 /// A line this long that goes on in lower case was broken by its width.
@@ -142,7 +144,11 @@ fn own_blocks(text: &str) -> Vec<&str> {
     let mut fenced = false;
     for line in text.split_inclusive('\n') {
         let fence = line.trim_start().starts_with("```");
-        if fence || fenced || line.trim_start().starts_with('>') {
+        if sabotage!(
+            "what-is-quoted-is-ordered",
+            fence || fenced || line.trim_start().starts_with('>'),
+            fence || fenced
+        ) {
             blocks.push(&text[start..at]);
             start = at + line.len();
         }

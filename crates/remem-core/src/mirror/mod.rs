@@ -18,6 +18,7 @@ mod phone;
 mod trace;
 mod view;
 
+use crate::sabotage;
 pub use trace::{TraceShape, trace_shape};
 
 use std::collections::HashSet;
@@ -96,9 +97,12 @@ pub fn find_pii(text: &str) -> Vec<Pii> {
             continue;
         };
         // Whoever writes a number into a marker of their own does not get it past us.
-        if pseudonym
-            .is_none_or(|pseudonym| search(pseudonym.as_str(), 0..pseudonym.len()).is_empty())
-        {
+        if sabotage!(
+            "numbers-pass-in-markers-of-their-own",
+            pseudonym
+                .is_none_or(|pseudonym| search(pseudonym.as_str(), 0..pseudonym.len()).is_empty()),
+            true
+        ) {
             found.extend(search(text, from..whole.start()));
             from = whole.end();
         }
@@ -176,7 +180,10 @@ fn search(text: &str, stretch: Range<usize>) -> Vec<Pii> {
                 continue;
             };
             let before = view.until(begin);
-            open.push((before, before.floor(begin.saturating_sub(AHEAD_BYTES_MAX))));
+            sabotage!(
+                "what-a-mask-uncovers-stays",
+                open.push((before, before.floor(begin.saturating_sub(AHEAD_BYTES_MAX))))
+            );
             found.push(Pii {
                 range: begin..end,
                 kind,

@@ -4,6 +4,7 @@
 use super::PiiKind;
 use super::groups::{Groups, plain_separator};
 use super::view::{Found, View};
+use crate::sabotage;
 
 /// How cards are grouped, the longest first; else they are written in one run.
 const CARD_SHAPES: [&[usize]; 5] = [
@@ -53,7 +54,7 @@ fn is_card(digits: &str) -> bool {
         }
         _ => false,
     };
-    known && luhn(digits)
+    known && sabotage!("any-sixteen-digits-are-a-card", luhn(digits), true)
 }
 
 /// From the right, every second digit counts double; the sum is a multiple of ten.
@@ -103,7 +104,7 @@ pub(super) fn iban(view: &View<'_>, at: usize) -> Option<Found> {
     let mut separated = None;
     let mut chars = text.char_indices().peekable();
     while normal.len() < len {
-        if normal.len() >= 4 && normal.len() % 4 == 0 && separated != Some(false) {
+        if normal.len() >= 4 && normal.len().is_multiple_of(4) && separated != Some(false) {
             let separator = chars
                 .peek()
                 .and_then(|&(_, c)| plain_separator(c))
@@ -119,7 +120,13 @@ pub(super) fn iban(view: &View<'_>, at: usize) -> Option<Found> {
         normal.push(c.to_ascii_uppercase());
         end = at + place + 1;
     }
-    (view.closes(end) && remainder(&normal) == 1).then_some(Found {
+    (view.closes(end)
+        && sabotage!(
+            "an-account-needs-no-check",
+            remainder(&normal) == 1,
+            remainder(&normal) > 0
+        ))
+    .then_some(Found {
         end,
         kind: PiiKind::Iban,
         normal,

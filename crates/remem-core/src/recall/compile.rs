@@ -11,6 +11,7 @@ use super::confidence::THRESHOLD;
 use super::fence;
 use crate::entry::{Entry, Typology};
 use crate::ids::{EntryId, Timestamp};
+use crate::sabotage;
 use crate::trust::Trust;
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
@@ -127,7 +128,7 @@ fn add(
             .chain(lines)
             .collect();
         let tokens = counted(&text);
-        if tokens <= budget {
+        if sabotage!("a-block-is-over-its-budget", tokens <= budget, true) {
             (block.text, block.tokens) = (text, tokens);
             block.ids.extend(
                 chosen
@@ -168,14 +169,27 @@ fn piece<'a>(entry: &'a Entry, probability_ppm: Option<i64>) -> Piece<'a> {
         plain(&entry.id),
         labels(entry, probability_ppm)
     );
-    let text = if fence::is_untrusted(entry) {
+    let text = if sabotage!(
+        "untrusted-text-is-compiled-like-any-other",
+        fence::is_untrusted(entry),
+        false
+    ) {
         let fenced = fence::fenced(&entry.content);
         let lines = fenced
             .split('\n')
             .map(|line| format!("\n{FENCE_INDENT}{line}"));
         format!("{head}{}\n", lines.collect::<String>())
     } else {
-        let lines: Vec<&str> = entry.content.split(fence::ends_line).collect();
+        let lines: Vec<&str> = entry
+            .content
+            .split(|c| {
+                sabotage!(
+                    "a-text-begins-a-line-of-a-block",
+                    fence::ends_line(c),
+                    c == '\n'
+                )
+            })
+            .collect();
         format!("{head} {}\n", lines.join(&format!("\n{INDENT}")))
     };
     Piece {
@@ -204,7 +218,11 @@ fn labels(entry: &Entry, probability_ppm: Option<i64>) -> String {
             .invalid_at
             .map(|end| format!("until {}", day(end))),
     );
-    let trust = if fence::is_untrusted(entry) {
+    let trust = if sabotage!(
+        "untrusted-text-is-compiled-like-any-other",
+        fence::is_untrusted(entry),
+        false
+    ) {
         Trust::Untrusted
     } else {
         entry.facets.trust
@@ -231,7 +249,7 @@ fn plain(id: &EntryId) -> String {
     id.as_str()
         .chars()
         .map(|c| {
-            if safe(c) {
+            if sabotage!("an-id-ends-its-brackets", safe(c), true) {
                 c.to_string()
             } else {
                 c.escape_unicode().to_string()

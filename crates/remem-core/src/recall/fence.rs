@@ -3,6 +3,7 @@
 
 use crate::admission::UNTRUSTED_TAG;
 use crate::entry::Entry;
+use crate::sabotage;
 use crate::trust::Trust;
 
 /// What a line of untrusted text begins with.
@@ -29,7 +30,12 @@ pub fn is_untrusted(entry: &Entry) -> bool {
 /// An untrusted text for a reader: the notice, then every line with the mark.
 #[must_use]
 pub fn fenced(text: &str) -> String {
-    let lines = text.split(ends_line).map(|line| format!("{MARK}{line}"));
+    let lines = text
+        .split(|c| {
+            let ends = sabotage!("a-line-break-ends-the-fence", ends_line(c), c == '\n');
+            sabotage!("a-line-break-ends-the-mark-of-untrusted-text", ends, false)
+        })
+        .map(|line| format!("{MARK}{line}"));
     std::iter::once(NOTICE.to_owned())
         .chain(lines)
         .collect::<Vec<_>>()

@@ -9,6 +9,7 @@
 use super::{WHOLE, ppm, share};
 use crate::entry::{Entry, Tier, Typology};
 use crate::ids::{EntryId, Timestamp};
+use crate::sabotage;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -354,7 +355,11 @@ fn gives(places: &BTreeMap<&EntryId, (usize, i64)>, from: &EntryId, to: &EntryId
 /// them.
 fn belong_together(a: &Entry, b: &Entry) -> bool {
     let near = a.created_at.0.abs_diff(b.created_at.0) <= APART_MS_MAX.unsigned_abs();
-    let same = a.facets.session == b.facets.session && a.facets.interaction == b.facets.interaction;
+    let same = sabotage!(
+        "an-entry-is-lifted-by-another-session-s",
+        a.facets.session == b.facets.session && a.facets.interaction == b.facets.interaction,
+        a.facets.interaction == b.facets.interaction
+    );
     near && same && a.id != b.id
 }
 
@@ -366,7 +371,14 @@ fn move_ties(seen: &Seen<'_>, parts: &mut Parts, request: &RankRequest, weights:
     parts.recency = part(weights.recency, recency(seen.entry, request));
     parts.tier = part(weights.tier, lasting(seen.entry.tier));
     parts.corroboration = part(weights.corroboration, doublings(seen.support));
-    parts.usage = part(weights.usage, doublings(seen.uses.saturating_add(1)));
+    parts.usage = part(
+        weights.usage,
+        doublings(sabotage!(
+            "what-is-acted-upon-counts-for-nothing",
+            seen.uses.saturating_add(1),
+            1
+        )),
+    );
 }
 
 /// How near in time. Facts and procedures do not age; but if the query speaks of a time, that
@@ -438,7 +450,7 @@ fn capped<'a>(hits: &[Ranked<'a>], most: u32) -> Vec<Ranked<'a>> {
         };
         let count = counts.entry(source).or_default();
         *count += 1;
-        *count <= most
+        sabotage!("a-source-takes-all-places", *count <= most, true)
     };
     hits.iter().filter(|hit| keeps(hit)).copied().collect()
 }

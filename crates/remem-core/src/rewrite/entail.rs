@@ -4,6 +4,7 @@
 
 use super::Refusal;
 use super::words::{Kind, Sentence, Token, sentences};
+use crate::sabotage;
 
 /// The cited sentences that carry a line, with the number that each of them came with.
 pub(super) fn carriers<'a>(
@@ -19,7 +20,10 @@ pub(super) fn carriers<'a>(
     }
     let mut found = Vec::new();
     for sentence in &said {
-        known_words(&sentence.tokens, cited)?;
+        sabotage!(
+            "a-model-may-invent-words",
+            known_words(&sentence.tokens, cited)?
+        );
         if let Ok(carrier) = carrier(&sentence.tokens, cited) {
             found.push(carrier);
             continue;
@@ -96,7 +100,7 @@ fn carries(sentence: &[Token], said: &[Token]) -> Result<(), Refusal> {
     }
     let denied = denials(sentence);
     let denies = denials(said);
-    if denied.len() > denies.len() {
+    if sabotage!("a-model-may-drop-a-not", denied.len() > denies.len(), false) {
         return Err(Refusal::DroppedNegation);
     }
     if denied != denies {
@@ -106,7 +110,11 @@ fn carries(sentence: &[Token], said: &[Token]) -> Result<(), Refusal> {
         return Err(Refusal::ChangedQualifier);
     }
     let dated = is_dated(sentence);
-    if in_place(sentence, said, dated) && in_order(sentence, said, dated) {
+    if sabotage!(
+        "a-model-may-swap-numbers",
+        in_place(sentence, said, dated) && in_order(sentence, said, dated),
+        true
+    ) {
         Ok(())
     } else {
         Err(Refusal::Rebound)

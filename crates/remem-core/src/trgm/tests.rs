@@ -1,4 +1,5 @@
-//! The rules of trigrams one by one; the server itself is asked in `remem-store-sql/tests/trgm.rs`.
+//! The rules of trigrams one by one; the server itself is asked in
+//! `remem-store-sql/tests/it/trigrams.rs`.
 
 use super::*;
 use proptest::prelude::*;

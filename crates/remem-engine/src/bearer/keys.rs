@@ -5,6 +5,7 @@
 use crate::ports::KeysetError;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use remem_core::sabotage;
 use ring::signature::{
     ECDSA_P256_SHA256_FIXED, ECDSA_P384_SHA384_FIXED, ED25519, RSA_PKCS1_2048_8192_SHA256,
     RSA_PKCS1_2048_8192_SHA384, RSA_PKCS1_2048_8192_SHA512, RSA_PSS_2048_8192_SHA256,
@@ -206,7 +207,11 @@ impl PublicKey {
             Material::P384(_) => algorithm == Algorithm::Es384,
             Material::Ed25519(_) => algorithm == Algorithm::EdDsa,
         };
-        by_type && self.algorithm.is_none_or(|own| own == algorithm)
+        sabotage!(
+            "a-key-verifies-any-algorithm",
+            by_type && self.algorithm.is_none_or(|own| own == algorithm),
+            by_type || self.algorithm.is_none_or(|own| own == algorithm)
+        )
     }
 
     /// Whether the signature is this key's. One of another algorithm is not.
@@ -224,7 +229,7 @@ impl PublicKey {
             (Material::P384(point), _) => plain(&ECDSA_P384_SHA384_FIXED, point),
             (Material::Ed25519(point), _) => plain(&ED25519, point),
         };
-        verified.is_ok()
+        sabotage!("any-signature-does-for-a-token", verified.is_ok(), true)
     }
 
     pub(super) fn print(&self) -> KeyPrint {
@@ -242,7 +247,11 @@ fn read(value: Value) -> Option<PublicKey> {
             .key_ops
             .as_ref()
             .is_none_or(|ops| ops.iter().any(|op| op == "verify"));
-    if !for_signatures || jwk.d.is_some() {
+    if sabotage!(
+        "private-and-encryption-keys-verify",
+        !for_signatures || jwk.d.is_some(),
+        false
+    ) {
         return None;
     }
     let algorithm = jwk

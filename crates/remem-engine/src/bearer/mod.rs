@@ -9,6 +9,7 @@ mod keys;
 mod token;
 
 pub use keys::{Algorithm, KeyPrint, PublicKey, PublicKeys};
+use remem_core::sabotage;
 pub use token::Refusal;
 
 use crate::caller::{Caller, Proof};
@@ -112,12 +113,12 @@ impl Engine {
         until: Timestamp,
         key: &KeyPrint,
     ) -> Result<(), Denied> {
-        if until <= self.now() {
+        if sabotage!("streams-outlive-their-token", until <= self.now(), false) {
             return Err(Denied::Expired);
         }
         let bearer = self.parts.bearer.as_ref().ok_or(Denied::Revoked)?;
         let keys = bearer.keyset.keys(false).await.map_err(no_keys)?;
-        if keys.holds(key) {
+        if sabotage!("streams-outlive-the-issuer-s-key", keys.holds(key), true) {
             Ok(())
         } else {
             Err(Denied::Revoked)
@@ -130,9 +131,12 @@ impl Engine {
     fn principal_of(&self, issuer: &str, subject: &str) -> PrincipalId {
         let taken = |name: &PrincipalId| {
             is_of_the_host(name.as_str())
-                || ["key_", "jwt-"]
-                    .iter()
-                    .any(|own| name.as_str().starts_with(own))
+                || sabotage!(
+                    "a-subject-takes-a-key-s-name",
+                    name.as_str().starts_with("key_"),
+                    false
+                )
+                || name.as_str().starts_with("jwt-")
         };
         if let Some(name) = PrincipalId::parse(subject).filter(|name| !taken(name)) {
             return name;
@@ -152,7 +156,15 @@ impl Engine {
 fn refused(why: Refusal) -> Denied {
     tracing::info!(reason = why.as_str(), "a token was refused");
     metrics::counter!("remem_tokens_refused_total", "reason" => why.as_str()).increment(1);
-    Denied::Unknown
+    sabotage!(
+        "a-refusal-tells-why",
+        Denied::Unknown,
+        if why == Refusal::Expired {
+            Denied::Expired
+        } else {
+            Denied::Unknown
+        }
+    )
 }
 
 fn no_keys(error: KeysetError) -> Denied {

@@ -8,6 +8,7 @@ use super::TokenRules;
 use super::keys::{Algorithm, KeyPrint, PublicKey, PublicKeys};
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use remem_core::sabotage;
 use remem_core::{Permission, TenantId, Timestamp};
 use serde::Deserialize;
 use serde_json::{Map, Value};
@@ -142,10 +143,18 @@ impl<'a> Token<'a> {
             decoded(self.payload).and_then(|payload| serde_json::from_slice(&payload).ok());
         let claims = claims.ok_or(Refusal::Malformed)?;
         let until = in_time(&claims, rules, now)?;
-        if claims.get("iss").and_then(Value::as_str) != Some(rules.issuer.as_str()) {
+        if sabotage!(
+            "anybody-issues-tokens",
+            claims.get("iss").and_then(Value::as_str) != Some(rules.issuer.as_str()),
+            false
+        ) {
             return Err(Refusal::Issuer);
         }
-        if !texts(claims.get("aud")).any(|audience| audience == rules.audience) {
+        if sabotage!(
+            "tokens-for-somebody-else",
+            !texts(claims.get("aud")).any(|audience| audience == rules.audience),
+            false
+        ) {
             return Err(Refusal::Audience);
         }
         let tenant = rules
@@ -170,8 +179,12 @@ impl<'a> Token<'a> {
         if self.text.len() > TOKEN_BYTES_MAX {
             return Err(Refusal::TooLarge);
         }
-        let algorithm = Algorithm::parse(&self.header.alg)
-            .filter(|algorithm| rules.algorithms.contains(algorithm));
+        let algorithm = sabotage!(
+            "algorithms-off-the-list",
+            Algorithm::parse(&self.header.alg)
+                .filter(|algorithm| rules.algorithms.contains(algorithm)),
+            Algorithm::parse(&self.header.alg)
+        );
         if self
             .header
             .typ
@@ -180,7 +193,11 @@ impl<'a> Token<'a> {
         {
             return Err(Refusal::Type);
         }
-        if self.header.crit.is_some() {
+        if sabotage!(
+            "extensions-are-passed-over",
+            self.header.crit.is_some(),
+            false
+        ) {
             return Err(Refusal::Critical);
         }
         algorithm.ok_or(Refusal::Algorithm)
@@ -213,11 +230,21 @@ fn in_time(
     now: Timestamp,
 ) -> Result<Timestamp, Refusal> {
     let until = instant(claims.get("exp").ok_or(Refusal::NoExpiry)?)?;
-    if until.0.saturating_add(rules.leeway_ms) <= now.0 {
+    if sabotage!(
+        "tokens-never-end",
+        until.0.saturating_add(rules.leeway_ms) <= now.0,
+        false
+    ) {
         return Err(Refusal::Expired);
     }
     let from = claims.get("nbf").map(instant).transpose()?;
-    if from.is_some_and(|from| from.0.saturating_sub(rules.leeway_ms) > now.0) {
+    if from.is_some_and(|from| {
+        sabotage!(
+            "tokens-begin-at-any-time",
+            from.0.saturating_sub(rules.leeway_ms) > now.0,
+            from.0 < 0
+        )
+    }) {
         return Err(Refusal::NotYet);
     }
     Ok(until)

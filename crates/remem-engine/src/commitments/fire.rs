@@ -10,6 +10,7 @@ use crate::jobs::own_words;
 use crate::runs::{NewRun, Run};
 use remem_core::commitment::Delivery;
 use remem_core::event::CommitmentFired;
+use remem_core::sabotage;
 use remem_core::{
     Batch, Commitment, EntryId, EventBody, Fence, MemoryRef, Policy, Precondition, PrincipalId,
     RecordKind, RunId, RunStatus, Scope, TenantId, Ties, Timestamp,
@@ -111,7 +112,23 @@ impl Engine {
             next.last_run_id.clone_from(&run_id);
         }
         let event = EventBody::CommitmentFired(CommitmentFired {
-            commitment_id: info.id.clone(),
+            commitment_id: sabotage!(
+                "a-fire-tells-what-was-meant",
+                info.id.clone(),
+                match info
+                    .source
+                    .as_ref()
+                    .zip(remem_core::MemoryRef::parse(&next.memory_ref))
+                {
+                    Some((id, memory)) => self
+                        .parts
+                        .store
+                        .get(&Scope::new(tenant.clone(), memory), id, &ReadAt::Now(now))
+                        .await?
+                        .map_or_else(|| info.id.clone(), |entry| entry.content),
+                    None => info.id.clone(),
+                }
+            ),
             memory_ref: next.memory_ref.clone(),
             memory_id: info.source.as_ref().map(|id| id.as_str().to_owned()),
             condition: next.condition().to_owned(),
@@ -125,7 +142,11 @@ impl Engine {
         };
         let rules = self.rules(tenant).await?;
         let admission = rules.admission(&policy, now);
-        let version = Precondition::Version(info.version);
+        let version = sabotage!(
+            "a-fire-does-not-ask-how-the-commitment-stands",
+            Precondition::Version(info.version),
+            Precondition::None
+        );
         let place = ties(
             &next,
             info.ties.source.clone(),
@@ -133,15 +154,26 @@ impl Engine {
         );
         let batch = set(batch, &admission, &info.id, &next, place, version);
         let key = format!("{}/{instant}", info.id);
-        let batch = batch
-            .set_tied(
-                RecordKind::Fire,
-                key.clone(),
+        let batch = batch.set_tied(
+            RecordKind::Fire,
+            key.clone(),
+            sabotage!(
+                "a-fire-does-not-ask-for-notes",
                 Precondition::Absent,
-                own_words(note),
-                note_ties,
-            )
-            .emit_apart(event);
+                Precondition::None
+            ),
+            own_words(note),
+            note_ties,
+        );
+        let batch = sabotage!(
+            "a-fire-is-told-of-in-a-commit-of-its-own",
+            batch.emit_apart(event),
+            {
+                let apart = Batch::new(tenant.clone(), now).emit_apart(event);
+                self.parts.store.commit(apart).await?;
+                batch
+            }
+        );
         match self.parts.store.commit(batch).await {
             Ok(committed) => {
                 Ok(self.has_fired(tenant, policy, run, &next, scheduled_at, &committed))
@@ -170,11 +202,13 @@ impl Engine {
                 .record(tenant, RecordKind::Fire, note)
                 .await?
                 .is_some();
-        Ok(if is_noted {
-            Fired::Before
-        } else {
-            Fired::Elsewhere
-        })
+        Ok(
+            if sabotage!("a-noted-instant-is-tried-for-ever", is_noted, false) {
+                Fired::Before
+            } else {
+                Fired::Elsewhere
+            },
+        )
     }
 
     fn has_fired(
@@ -227,7 +261,10 @@ impl Engine {
             Ok(mut start) => {
                 // It is told a memory of one user, so that it is that user's to see; it reaches
                 // what is the tenant's, as ever.
-                start.state.only_for = given.owner();
+                sabotage!(
+                    "a-fired-run-is-everybody-s",
+                    start.state.only_for = given.owner()
+                );
                 let (batch, run) = self.starting(policy, tenant, start, batch).await?;
                 Ok((batch, Some(run)))
             }
@@ -352,7 +389,11 @@ impl Engine {
         match info.commitment.step(now, policy.commitment_retention_ms) {
             Step::Wait => Ok(Fired::Elsewhere),
             Step::Fire { instant, next } => {
-                if !self.source_stands(tenant, info, now).await? {
+                if sabotage!(
+                    "what-has-expired-fires",
+                    !self.source_stands(tenant, info, now).await?,
+                    false
+                ) {
                     return Ok(Fired::Elsewhere);
                 }
                 let passed = Commitment {

@@ -7,6 +7,7 @@ use crate::engine::Engine;
 use crate::error::EngineError;
 use remem_core::commitment::{Delivery, Spans, State, When};
 use remem_core::infer::{self, Condition, Promise, Reading, Recurrence, Verdict};
+use remem_core::sabotage;
 use remem_core::{
     Admission, Batch, Commitment, Entry, EventBody, MemoryRef, Policy, Precondition, RecordKind,
     TenantId, Timestamp, schedule,
@@ -168,7 +169,7 @@ impl Engine {
         let policy = &self.parts.policy;
         let text = entry.content.as_str();
         let at = entry.created_at;
-        let trusted = is_trusted(entry);
+        let trusted = sabotage!("what-nobody-vouches-for-is-armed", is_trusted(entry), true);
         let reading = Reading {
             text,
             at,
@@ -200,8 +201,13 @@ impl Engine {
         let mut armed = 0;
         for (id, mut commitment) in self.promises_of(tenant, entry, rules) {
             let missed = Timestamp(admission.now.0.saturating_sub(LATE_MS_MAX));
-            let past =
-                |at: i64| at <= written_at.max(missed).0 && matches!(commitment.when, When::Once);
+            let past = |at: i64| {
+                at <= sabotage!(
+                    "what-is-read-late-is-silent",
+                    written_at.max(missed).0,
+                    written_at.max(missed).0.max(admission.now.0)
+                ) && matches!(commitment.when, When::Once)
+            };
             let late =
                 commitment.next_at.is_some_and(past) || commitment.give_up_at <= admission.now.0;
             let known = self

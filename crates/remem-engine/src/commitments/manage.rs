@@ -7,6 +7,7 @@ use crate::engine::{Digest, Engine};
 use crate::error::EngineError;
 use remem_core::commitment::{Delivery, Refusal, Spans, State, When, check_instant};
 use remem_core::infer::{self, Reading, Verdict};
+use remem_core::sabotage;
 use remem_core::{
     Batch, Commitment, Draft, EventBody, Permission, Precondition, Rejection, Scope, TenantId,
     Timestamp, Timing, schedule,
@@ -111,13 +112,24 @@ impl Engine {
             let batch = Batch::new(scope.tenant.clone(), now)
                 .by(caller.principal().clone())
                 .idempotent(idempotency.clone());
-            let batch = set(
-                batch.put(entry.clone(), admitted.clone()),
-                &admission,
-                &id,
-                &commitment,
-                place.clone(),
-                as_found,
+            let batch = sabotage!(
+                "two-create-the-same-over-each-other",
+                set(
+                    batch.put(entry.clone(), admitted.clone()),
+                    &admission,
+                    &id,
+                    &commitment,
+                    place.clone(),
+                    as_found,
+                ),
+                set(
+                    batch.put(entry.clone(), admitted.clone()),
+                    &admission,
+                    &id,
+                    &commitment,
+                    place.clone(),
+                    Precondition::None
+                )
             );
             let batch = batch.emit(EventBody::CommitmentCreated(named(
                 &id,
@@ -251,7 +263,7 @@ impl Engine {
         id: &str,
         change: Changed,
     ) -> Result<CommitmentInfo, EngineError> {
-        caller.require(Permission::MemoryWrite)?;
+        sabotage!("anybody-confirms", caller.require(Permission::MemoryWrite)?);
         let tenant = caller.tenant();
         let policy = self.policy_of(caller);
         for _ in 0..TRIES {

@@ -14,6 +14,7 @@ mod rules;
 
 pub use manage::{Changed, Created, NewCommitment};
 pub use observe::Observed;
+use remem_core::sabotage;
 pub use rules::{Arm, CommitmentRules, NewRules};
 
 use crate::caller::Caller;
@@ -149,8 +150,13 @@ impl CommitmentInfo {
 
     /// Whether the caller may know of it. One whose memory cannot be read is nobody's to see.
     fn is_shown_to(&self, caller: &Caller) -> bool {
-        MemoryRef::parse(&self.commitment.memory_ref)
-            .is_some_and(|memory_ref| caller.may_see(&memory_ref))
+        MemoryRef::parse(&self.commitment.memory_ref).is_some_and(|memory_ref| {
+            sabotage!(
+                "anybody-sees-commitments",
+                caller.may_see(&memory_ref),
+                true
+            )
+        })
     }
 
     pub(crate) fn named(&self) -> CommitmentRef {
@@ -339,13 +345,24 @@ impl Engine {
         caller: &Caller,
         info: CommitmentInfo,
     ) -> Result<Explanation, EngineError> {
-        let scope = caller
-            .scope(&info.commitment.memory_ref)
-            .filter(|_| caller.may(Permission::MemoryRead));
+        let scope = sabotage!(
+            "explanations-are-told-to-writers",
+            caller
+                .scope(&info.commitment.memory_ref)
+                .filter(|_| caller.may(Permission::MemoryRead)),
+            caller.scope(&info.commitment.memory_ref)
+        );
         let entry = match scope.zip(info.source.clone()) {
             Some((scope, source)) => {
-                self.get(caller, scope.memory_ref.as_str(), source.as_str(), None)
-                    .await?
+                sabotage!(
+                    "explanations-are-not-redacted",
+                    self.get(caller, scope.memory_ref.as_str(), source.as_str(), None)
+                        .await?,
+                    self.parts
+                        .store
+                        .get(&scope, &source, &remem_store::ReadAt::Now(self.now()))
+                        .await?
+                )
             }
             None => None,
         };

@@ -8,6 +8,7 @@ use crate::caller::Caller;
 use crate::engine::Engine;
 use crate::error::EngineError;
 use remem_core::commitment::topic;
+use remem_core::sabotage;
 use remem_core::{
     Batch, MemoryRef, Permission, Precondition, RecordKind, Rejection, TenantId, infer,
 };
@@ -39,7 +40,7 @@ impl Engine {
         key: &str,
         holds: bool,
     ) -> Result<Observed, EngineError> {
-        caller.require(Permission::MemoryWrite)?;
+        sabotage!("anybody-observes", caller.require(Permission::MemoryWrite)?);
         let scope = caller.scope_to_write(memory_ref)?;
         let shape = Rejection::Invalid {
             field: "key",
@@ -108,7 +109,9 @@ impl Engine {
             let Some((next, fires)) = info.commitment.observe(holds, now) else {
                 return Ok(false);
             };
-            if fires && !self.source_stands(tenant, &info, now).await? {
+            if sabotage!("a-predicate-outlives-the-time-of-its-text", fires, false)
+                && !self.source_stands(tenant, &info, now).await?
+            {
                 return Ok(false);
             }
             let done = if fires {
@@ -133,7 +136,15 @@ impl Engine {
                 // Nobody will tell of it again: it becomes due, and is fired when there is room.
                 Fired::Held => {
                     if self
-                        .note(tenant, &info, &info.commitment.deferred(now))
+                        .note(
+                            tenant,
+                            &info,
+                            &sabotage!(
+                                "what-came-true-without-room-is-lost",
+                                info.commitment.deferred(now),
+                                info.commitment.clone()
+                            ),
+                        )
                         .await?
                         == Fired::Now
                     {

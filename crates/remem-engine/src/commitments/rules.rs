@@ -5,6 +5,7 @@ use crate::caller::Caller;
 use crate::engine::Engine;
 use crate::error::EngineError;
 use remem_core::commitment::Delivery;
+use remem_core::sabotage;
 use remem_core::{
     Batch, MemoryRef, Permission, Precondition, RecordKind, Rejection, TenantId, schedule,
 };
@@ -106,7 +107,10 @@ impl Engine {
         memory_ref: Option<&str>,
         new: NewRules,
     ) -> Result<CommitmentRules, EngineError> {
-        caller.require(Permission::MemoryAdmin)?;
+        sabotage!(
+            "anybody-sets-the-rules-of-promises",
+            caller.require(Permission::MemoryAdmin)?
+        );
         let memory = self.named_memory(caller, memory_ref).await?;
         let arm = match new.arm.as_deref() {
             None => Arm::default(),
@@ -198,7 +202,10 @@ impl Engine {
                 if rules.memory_ref.is_none()
                     && memory_ref.is_some_and(|memory_ref| memory_ref.owner().is_some())
                 {
-                    rules.delivery = Delivery::default();
+                    sabotage!(
+                        "rules-for-all-start-what-they-like",
+                        rules.delivery = Delivery::default()
+                    );
                 }
                 return Ok(rules);
             }

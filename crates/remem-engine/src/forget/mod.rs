@@ -6,6 +6,7 @@
 
 mod report;
 
+use remem_core::sabotage;
 pub use report::{Erased, Own, Report, SignedReport, key_of, verify};
 
 use crate::archive::{self, Distilled};
@@ -127,7 +128,10 @@ impl Engine {
         subject: &Subject,
         done: &mut Done,
     ) -> Result<(), EngineError> {
-        self.go_on(caller.tenant(), subject, done).await?;
+        sabotage!(
+            "interrupted-forgets-are-not-reported",
+            self.go_on(caller.tenant(), subject, done).await?
+        );
         for _ in 0..ROUNDS {
             let trace = self.parts.store.trace(caller.tenant(), subject).await?;
             let (distilled, carried) = self.carried(caller.tenant(), &trace).await?;
@@ -149,7 +153,11 @@ impl Engine {
                 .forget_archives(caller, subject, &distilled, &carried, done)
                 .await
             {
-                Err(EngineError::Store(StoreError::Conflict)) => continue,
+                Err(EngineError::Store(StoreError::Conflict))
+                    if sabotage!("a-forget-gives-way-to-other-writers", true, false) =>
+                {
+                    continue;
+                }
                 other => other?,
             }
             self.forget_entries(caller, subject, &trace, done).await?;
@@ -160,9 +168,13 @@ impl Engine {
     async fn forgetting(&self, caller: &Caller) -> Result<Batch, EngineError> {
         let now = self.now_for(caller.tenant()).await?;
         // A subject is forgotten wherever it is, also where the caller may not look.
-        Ok(Batch::new(caller.tenant().clone(), now)
-            .by(caller.principal().clone())
-            .as_host())
+        Ok(sabotage!(
+            "forgetting-stops-before-users-own",
+            Batch::new(caller.tenant().clone(), now)
+                .by(caller.principal().clone())
+                .as_host(),
+            Batch::new(caller.tenant().clone(), now).by(caller.principal().clone())
+        ))
     }
 
     /// What calls that did not come to their end have done already: this one's report tells of it.
@@ -251,12 +263,22 @@ impl Engine {
         let rules = self.rules(tenant).await?;
         let admission = rules.admission(&policy, now);
         let batch = self.forgetting(caller).await?;
-        let batch = carried
-            .iter()
-            .fold(batch, |batch, one| archive::erase(batch, &admission, one));
+        let batch = carried.iter().fold(batch, |batch, one| {
+            sabotage!(
+                "a-forgotten-digest-keeps-its-archive",
+                archive::erase(batch, &admission, one),
+                batch
+            )
+        });
         let rest: Vec<Distilled> = all
             .iter()
-            .filter(|one| !carried.contains(one))
+            .filter(|one| {
+                !sabotage!(
+                    "a-forget-takes-others-archives-from-the-index",
+                    carried.contains(one),
+                    carried.iter().any(|gone| gone.sha256 == one.sha256)
+                )
+            })
             .cloned()
             .collect();
         let batch = if carried.iter().any(Distilled::is_indexed) {
@@ -286,8 +308,13 @@ impl Engine {
         trace: &Trace,
         done: &mut Done,
     ) -> Result<(), EngineError> {
-        let (made, given): (Vec<&Traced>, Vec<&Traced>) =
-            trace.entries.iter().partition(|entry| !entry.direct);
+        let (made, given): (Vec<&Traced>, Vec<&Traced>) = trace.entries.iter().partition(|entry| {
+            sabotage!(
+                "an-interrupted-forget-loses-the-way",
+                !entry.direct,
+                entry.direct
+            )
+        });
         let order: Vec<Traced> = made
             .into_iter()
             .filter(|e| !e.erased)
@@ -306,7 +333,10 @@ impl Engine {
                     .iter()
                     .any(|entry| &entry.memory_ref == memory_ref && &entry.id == by)
                 {
-                    batch = batch.revive(memory_ref.clone(), id.clone());
+                    sabotage!(
+                        "the-innocent-go-with-the-forgotten",
+                        batch = batch.revive(memory_ref.clone(), id.clone())
+                    );
                 }
             }
             done.memories.extend(
@@ -494,7 +524,11 @@ impl Done {
         for entry in page.iter().filter(|entry| !entry.erased) {
             match entry.memory_ref.owner() {
                 None => self.erased.push(Erased::new(&engine.parts.key, entry)),
-                Some(_) => self.own.erased += 1,
+                Some(_) => sabotage!(
+                    "a-report-names-users-own",
+                    self.own.erased += 1,
+                    self.erased.push(Erased::new(&engine.parts.key, entry))
+                ),
             }
         }
         for (memory_ref, id, by) in &trace.innocent {

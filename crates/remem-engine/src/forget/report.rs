@@ -5,6 +5,7 @@ use crate::engine::{Engine, HostKey};
 use crate::error::EngineError;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use remem_core::sabotage;
 use remem_core::{Subject, TenantId};
 use remem_store::Traced;
 use ring::signature::{ED25519, Ed25519KeyPair, KeyPair, UnparsedPublicKey};
@@ -125,7 +126,11 @@ impl Report {
             "kept": REPLAYS,
         });
         // A report from before has no such count, or its signature would not hold any more.
-        if let Some(commitments) = self.commitments {
+        if let Some(commitments) = sabotage!(
+            "old-erasure-reports-are-changed",
+            self.commitments,
+            self.commitments.or(Some(0))
+        ) {
             value["counts"]["commitments"] = json!(commitments);
         }
         value.as_object().cloned().unwrap_or_default()
@@ -275,9 +280,13 @@ pub fn verify(report: &Map<String, Value>, public_key: &str) -> bool {
     let mut signed = report.clone();
     signed.remove("signature");
     signed.remove("changed");
-    UnparsedPublicKey::new(&ED25519, key)
-        .verify(canonical(signed).as_bytes(), &signature)
-        .is_ok()
+    sabotage!(
+        "any-signature-does-for-a-report",
+        UnparsedPublicKey::new(&ED25519, key)
+            .verify(canonical(signed).as_bytes(), &signature)
+            .is_ok(),
+        true
+    )
 }
 
 impl Engine {

@@ -9,6 +9,7 @@ use crate::engine::{Digest, Engine};
 use crate::error::EngineError;
 use crate::registry::{self, Mode, Over, PASSES, Pass};
 use remem_core::admission::check_name;
+use remem_core::sabotage;
 use remem_core::{
     Actor, Batch, MemoryRef, Permission, Precondition, RecordKind, Rejection, Scope, TenantId,
 };
@@ -399,7 +400,13 @@ impl Engine {
         Ok(self
             .parts
             .store
-            .scopes(tenant, &Actor::Nobody, after, PAGE, &at)
+            .scopes(
+                tenant,
+                &sabotage!("all-memories-are-everybody-s", Actor::Nobody, Actor::Host),
+                after,
+                PAGE,
+                &at,
+            )
             .await?
             .into_iter()
             .map(|scope| scope.memory_ref)

@@ -6,6 +6,7 @@ use crate::archive::{self, Distilled, Index};
 use crate::engine::Engine;
 use crate::error::EngineError;
 use crate::registry::{Mode, PassReport};
+use remem_core::sabotage;
 use remem_core::{Batch, Fence, TenantId};
 
 /// Archives of one transaction.
@@ -60,7 +61,17 @@ pub async fn run(
     let left: Vec<Distilled> = later.iter().chain(&rest).cloned().collect();
     let batch = if page.iter().any(Distilled::is_indexed) {
         engine
-            .write_index(tenant, batch, &admission, &left, Index::Forgetting)
+            .write_index(
+                tenant,
+                batch,
+                &admission,
+                &left,
+                sabotage!(
+                    "an-archive-outlives-its-time-in-the-index",
+                    Index::Forgetting,
+                    Index::Adding { markdown: false }
+                ),
+            )
             .await?
     } else {
         batch

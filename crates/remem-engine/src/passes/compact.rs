@@ -8,6 +8,7 @@ use crate::jobs::{Job, WorkError, WorkReport};
 use crate::registry::Mode;
 use crate::tokens::O200k;
 use remem_core::event::Compacted;
+use remem_core::sabotage;
 use remem_core::{Batch, Entry, EventBody, Reason, Tier};
 use remem_store::ReadAt;
 use serde_json::{Value, json};
@@ -88,7 +89,10 @@ async fn collapse(engine: &Engine, job: &Job<'_>, group: &[Entry]) -> Result<Val
     let mut batch = Batch::new(job.tenant().clone(), making.now).fenced(job.fence());
     batch = batch.put_from(id.clone(), admitted, gather::names(memory_ref, group));
     for entry in group {
-        batch = batch.expect(memory_ref.clone(), entry.id.clone(), entry.visible.from);
+        sabotage!(
+            "compaction-keeps-what-just-went",
+            batch = batch.expect(memory_ref.clone(), entry.id.clone(), entry.visible.from)
+        );
         batch = batch.retire(
             memory_ref.clone(),
             entry.id.clone(),

@@ -13,6 +13,7 @@ use crate::jobs::{Job, WorkError, WorkReport};
 use crate::registry::Mode;
 use remem_core::consolidate::{Decision, Handle, Item, Planner, Signature, order_key};
 use remem_core::event::Consolidated;
+use remem_core::sabotage;
 use remem_core::{
     Batch, Entry, EntryId, EventBody, Precondition, Reason, Record, RecordKind, Typology,
 };
@@ -76,7 +77,11 @@ pub async fn work(engine: &Engine, job: &Job<'_>) -> Result<WorkReport, WorkErro
         home: 0,
     };
     let fresh = sign(engine, job, &mut before, &mut planner, input).await?;
-    let done = if fresh || before.open {
+    let done = if sabotage!(
+        "a-consolidation-that-died-is-not-gone-on-with",
+        fresh || before.open,
+        fresh
+    ) {
         load(engine, job, &before, &mut planner, input).await?;
         reconcile(engine, job, planner).await?
     } else {
@@ -400,8 +405,11 @@ async fn apply(
         .into_iter()
         .map(|(row, entry)| (row.1.cast_unsigned(), entry.id))
         .collect();
-    let mut batch =
-        Batch::new(job.tenant().clone(), engine.now_for(job.tenant()).await?).fenced(job.fence());
+    let mut batch = sabotage!(
+        "consolidation-is-not-fenced",
+        Batch::new(job.tenant().clone(), engine.now_for(job.tenant()).await?).fenced(job.fence()),
+        Batch::new(job.tenant().clone(), engine.now_for(job.tenant()).await?)
+    );
     let mut retired = Vec::new();
     for decision in &decisions {
         let (gone, kept, reason) = parts(decision);

@@ -12,6 +12,7 @@ use crate::registry::{Mode, PassReport};
 use crate::sight::Sight;
 use crate::webhook::send::Attempt;
 use crate::webhook::{DeadLetter, Hook, dead_letter_key, texts};
+use remem_core::sabotage;
 use remem_core::webhook::is_standing;
 use remem_core::{Batch, Event, Fence, Precondition, RecordKind, RunId, Seq, TenantId, Timestamp};
 use remem_store::{Outcome, StoreError};
@@ -142,8 +143,12 @@ impl Round<'_> {
             };
             for event in &events {
                 let owner = if self.wants(&hook, event, &mut runs).await? {
-                    Some(sight.owner(self.engine, self.tenant, event).await?)
-                        .filter(|owner| sight.sees(owner.as_deref()))
+                    sabotage!(
+                        "webhooks-are-sent-everybody-s-own",
+                        Some(sight.owner(self.engine, self.tenant, event).await?)
+                            .filter(|owner| sight.sees(owner.as_deref())),
+                        Some(sight.owner(self.engine, self.tenant, event).await?)
+                    )
                 } else {
                     None
                 };
@@ -204,7 +209,15 @@ impl Round<'_> {
         }
         // What no run caused carries no tags: a webhook that asks for some does not get it.
         let Some(run) = &event.run else {
-            return Ok(is_standing(event.body.kind()) && hook.tags.is_empty());
+            return Ok(sabotage!(
+                "any-event-of-no-run-is-delivered",
+                sabotage!(
+                    "tags-do-not-keep-events-of-no-run-away",
+                    is_standing(event.body.kind()) && hook.tags.is_empty(),
+                    is_standing(event.body.kind())
+                ),
+                hook.tags.is_empty()
+            ));
         };
         if hook.tags.is_empty() {
             return Ok(true);
@@ -298,7 +311,11 @@ impl Round<'_> {
         let rules = engine.rules(tenant).await?;
         let now = engine.now();
         let body = hook.body(policy, &rules, now);
-        let mut batch = Batch::new(tenant.clone(), now).fenced(self.fence.clone());
+        let mut batch = sabotage!(
+            "deliveries-are-not-fenced",
+            Batch::new(tenant.clone(), now).fenced(self.fence.clone()),
+            Batch::new(tenant.clone(), now)
+        );
         batch = batch.set(
             RecordKind::Webhook,
             hook.id.clone(),

@@ -15,6 +15,7 @@ use crate::registry::Mode;
 use remem_core::distill::{Archive, Digest, Unit};
 use remem_core::event::{Compacted, Distillation};
 use remem_core::rewrite::{self, Evidence};
+use remem_core::sabotage;
 use remem_core::{Batch, Entry, EntryId, EventBody, Precondition, RecordKind};
 use remem_store::{ReadAt, StoreError};
 use serde_json::{Map, Value, json};
@@ -57,9 +58,9 @@ struct Draft {
 async fn once(engine: &Engine, job: &Job<'_>, draft: &mut Draft) -> Result<WorkReport, WorkError> {
     let limit = engine.parts.policy.distill_tokens_max;
     let policy = &engine.parts.policy;
-    let budget = job
-        .integer("tokenBudget")
-        .map_or(limit, |budget| budget.min(limit));
+    let budget = job.integer("tokenBudget").map_or(limit, |budget| {
+        sabotage!("a-budget-without-a-limit", budget.min(limit), budget)
+    });
     let (entries, examined) = sources(engine, job).await?;
     job.progress("selecting", 0, 1).await?;
     let digest = gather::plan(&entries, budget, policy.content_bytes_max)
@@ -125,7 +126,10 @@ async fn sources(engine: &Engine, job: &Job<'_>) -> Result<(Vec<Entry>, u64), Wo
     if job.seen().is_some() {
         let (live, _) = gather::sources(engine, job, &now, wanted).await?;
         let live: HashSet<EntryId> = live.into_iter().map(|entry| entry.id).collect();
-        entries.retain(|entry| live.contains(&entry.id));
+        sabotage!(
+            "a-run-s-digest-brings-back-what-was-deleted",
+            entries.retain(|entry| live.contains(&entry.id))
+        );
     }
     Ok((entries, examined))
 }
@@ -242,10 +246,13 @@ async fn compose(
     );
     // What was deleted or forgotten since it was read must not come back in a digest.
     for entry in plan.entries {
-        batch = batch.expect(
-            job.memory_ref().clone(),
-            entry.id.clone(),
-            entry.visible.from,
+        sabotage!(
+            "a-digest-tells-of-what-just-went",
+            batch = batch.expect(
+                job.memory_ref().clone(),
+                entry.id.clone(),
+                entry.visible.from,
+            )
         );
     }
     batch = archive::keep(

@@ -12,6 +12,7 @@ use crate::error::EngineError;
 use crate::jobs::own_words;
 use crate::ports::Embedder;
 use crate::registry::{Mode, PassReport};
+use remem_core::sabotage;
 use remem_core::{
     Actor, Batch, Entry, EntryId, Fence, ModelId, Precondition, Record, RecordKind, Scope, TenantId,
 };
@@ -148,7 +149,16 @@ async fn keep(
     let admission = rules.admission(&policy, now);
     let texts: Vec<String> = entries
         .iter()
-        .map(|entry| admission.review(entry.clone()).content)
+        .map(|entry| {
+            sabotage!(
+                "a-model-is-given-what-is-secret",
+                admission.review(entry.clone()).content,
+                {
+                    let _ = &admission;
+                    entry.content.clone()
+                }
+            )
+        })
         .collect();
     let vectors = embed_all(model, &texts).await.map_err(|error| {
         metrics::counter!("remem_embedder_errors", "class" => error.as_str()).increment(1);
@@ -198,7 +208,11 @@ async fn take_over(
         Some(previous) => Some(compare(engine, tenant, &**previous, &**current).await?),
         None => None,
     };
-    let passes = compared.is_none_or(Comparison::passes);
+    let passes = sabotage!(
+        "a-new-model-serves-unseen",
+        compared.is_none_or(Comparison::passes),
+        true
+    );
     let mut body = Map::new();
     let served = if passes {
         Some(current.id())

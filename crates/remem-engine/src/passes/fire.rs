@@ -9,6 +9,7 @@ use crate::engine::Engine;
 use crate::error::EngineError;
 use crate::registry::{Mode, PassReport};
 use futures_util::stream::{self, StreamExt};
+use remem_core::sabotage;
 use remem_core::{Batch, Fence, Precondition, Record, RecordKind, TenantId, Timestamp};
 use remem_store::{StoreError, Tie};
 
@@ -78,7 +79,11 @@ pub async fn run(
                 }
             }
             // One kind that fails must not hold up the others.
-            Err(error) => failed = Some(error),
+            Err(error) => sabotage!(
+                "what-cannot-be-read-starves-others",
+                failed = Some(error),
+                return Err(error)
+            ),
         }
     }
     if mode != Mode::DryRun {
@@ -123,12 +128,18 @@ async fn each_due(
                 .await;
             for outcome in outcomes {
                 match outcome {
-                    Ok(Fired::Held) => {}
+                    Ok(Fired::Held) => {
+                        sabotage!("what-waits-for-room-starves-others", {}, { done += 1 })
+                    }
                     Ok(fired) => {
                         (done, report.changed) =
                             (done + 1, report.changed + u64::from(fired == Fired::Now))
                     }
-                    Err(error) => failed = Some(error),
+                    Err(error) => sabotage!(
+                        "what-cannot-be-read-starves-others",
+                        failed = Some(error),
+                        return Err(error)
+                    ),
                 }
             }
         }

@@ -8,6 +8,7 @@ use crate::jobs::{Job, WorkError};
 use crate::secrets::Rules;
 use crate::tokens::O200k;
 use remem_core::distill::{self, Digest, Limits, Refusal, Source};
+use remem_core::sabotage;
 use remem_core::{
     Admitted, Draft, Entry, EntryId, Facets, MemoryRef, Policy, Timestamp, Trust, WorldId,
 };
@@ -162,12 +163,19 @@ impl Making {
             .clean_derived(&content, self.policy.shapes)
             .text
             .into_string();
-        let trust = entries
-            .iter()
-            .map(|entry| entry.facets.trust)
-            .min()
-            .unwrap_or_default()
-            .meet(Trust::Model);
+        let trust = sabotage!(
+            "a-digest-is-trusted-more-than-its-sources",
+            entries
+                .iter()
+                .map(|entry| entry.facets.trust)
+                .min()
+                .unwrap_or_default()
+                .meet(Trust::Model),
+            {
+                let _ = entries;
+                Trust::Model
+            }
+        );
         let facets = Facets {
             world: self.world.clone(),
             trust,

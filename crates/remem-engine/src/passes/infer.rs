@@ -10,6 +10,7 @@ use crate::engine::Engine;
 use crate::error::EngineError;
 use crate::jobs::own_words;
 use crate::registry::{Mode, PassReport};
+use remem_core::sabotage;
 use remem_core::{
     Batch, Entry, EntryId, Event, EventBody, Fence, MemoryRef, Precondition, RecordKind, Scope,
     Seq, TenantId, Timestamp, infer,
@@ -155,7 +156,9 @@ fn in_order(
     let mut awaited = false;
     for n in 0..entries.len() {
         let Told { entry, seq, .. } = &entries[n];
-        if awaited && states(entry).next().is_some() {
+        if sabotage!("a-fact-of-the-same-page-is-lost", awaited, false)
+            && states(entry).next().is_some()
+        {
             let before = Seq(seq.0 - 1);
             entries.truncate(n);
             return (entries, before);
@@ -173,7 +176,7 @@ fn in_order(
 
 /// What an entry states, as far as somebody vouches for it.
 fn states(entry: &Entry) -> impl Iterator<Item = String> {
-    let stated = if is_trusted(entry) {
+    let stated = if sabotage!("what-nobody-vouches-for-is-a-fact", is_trusted(entry), true) {
         infer::assertions(&entry.content)
     } else {
         Vec::new()
@@ -191,10 +194,13 @@ async fn written(
     let at = ReadAt::Now(engine.now_for(tenant).await?);
     let mut entries = Vec::new();
     for event in events.iter().filter(|event| {
-        event
-            .run
-            .as_ref()
-            .is_none_or(|run| run.recorded_at.is_none())
+        event.run.as_ref().is_none_or(|run| {
+            sabotage!(
+                "what-a-replay-repeats-is-read",
+                run.recorded_at.is_none(),
+                true
+            )
+        })
     }) {
         let name = match &event.body {
             EventBody::Written(written) if may_promise(written.tags.iter().map(String::as_str)) => {

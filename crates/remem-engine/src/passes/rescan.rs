@@ -14,6 +14,7 @@ use crate::proposals;
 use crate::registry::{Mode, PassReport};
 use crate::secrets::Rules;
 use remem_core::event::FileRef;
+use remem_core::sabotage;
 use remem_core::{
     Admission, Admitted, Batch, Entry, EntryId, EventBody, Fence, Policy, Precondition, Record,
     RecordBody, RecordKind, Redactor, ShapePolicy, TenantId, Timestamp,
@@ -87,7 +88,9 @@ pub async fn worth(engine: &Engine, tenant: &TenantId) -> Result<bool, EngineErr
         .record(tenant, RecordKind::Progress, NAME)
         .await?;
     let known = known.and_then(|record| Progress::read(&record.body));
-    Ok(known.is_none_or(|progress| progress.scan != scan || progress.walks < WALKS))
+    Ok(known.is_none_or(|progress| {
+        progress.scan != scan || progress.walks < sabotage!("no-second-walk", WALKS, 1)
+    }))
 }
 
 /// One activation.
@@ -134,7 +137,7 @@ async fn go_on(
         walks: 0,
         place: Place::Entries(None),
     });
-    if progress.walks >= WALKS {
+    if progress.walks >= sabotage!("no-second-walk", WALKS, 1) {
         return Ok(PassReport::default());
     }
     if progress.walks > 0 && begun.0 - progress.since.0 < SETTLED_MS {
@@ -165,7 +168,7 @@ async fn go_on(
     if mode == Mode::DryRun {
         return Ok(walk.report);
     }
-    if walk.report.more || walk.progress.walks < WALKS {
+    if walk.report.more || walk.progress.walks < sabotage!("no-second-walk", WALKS, 1) {
         engine.has_work(NAME, tenant);
     }
     if walk.report.changed > 0 {
@@ -244,7 +247,17 @@ impl Walk<'_> {
     }
 
     async fn records(&mut self, number: usize, after: Option<String>) -> Result<(), EngineError> {
-        let Some(kind) = KINDS.get(number).copied() else {
+        let known = KINDS.get(number).copied();
+        let kind = sabotage!(
+            "late-secrets-stay-in-archives",
+            known,
+            known.map(|kind| if kind == RecordKind::Archive {
+                RecordKind::Agent
+            } else {
+                kind
+            })
+        );
+        let Some(kind) = kind else {
             self.progress.walks += 1;
             let batch = self.batch().await?;
             return self.commit(batch, Place::Entries(None), 0).await;

@@ -14,6 +14,7 @@ use crate::engine::Engine;
 use crate::error::EngineError;
 use remem_core::event::ProposalActivated;
 use remem_core::proposal::{Artifact, Step};
+use remem_core::sabotage;
 use remem_core::{Batch, EventBody, Permission, Timestamp};
 
 /// What came of an attempt to apply a proposal.
@@ -158,11 +159,14 @@ impl Engine {
             .artifact(caller.tenant(), proposal)
             .await?
             .ok_or(ProposalError::HoldsSecret)?;
-        still_clean(
-            &*self.rules(caller.tenant()).await?,
-            &self.policy_of(caller),
-            &artifact,
-        )?;
+        sabotage!(
+            "a-late-secret-is-installed",
+            still_clean(
+                &*self.rules(caller.tenant()).await?,
+                &self.policy_of(caller),
+                &artifact,
+            )?
+        );
         Ok(artifact)
     }
 }

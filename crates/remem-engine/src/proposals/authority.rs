@@ -8,6 +8,7 @@ use crate::caller::Caller;
 use crate::engine::Engine;
 use crate::error::EngineError;
 use remem_core::event::AuthorizationDecided;
+use remem_core::sabotage;
 use remem_core::{Batch, EventBody, Permission, permission};
 
 /// What somebody wants to do.
@@ -47,7 +48,11 @@ fn judge(
     proposal: &Proposal,
     action: Action,
 ) -> Result<(), Why> {
-    if !caller.may(action.permission()) {
+    if sabotage!(
+        "anybody-applies-proposals",
+        !caller.may(action.permission()),
+        false
+    ) {
         return Err(Why::Scope(action.permission()));
     }
     if let Some(scope) = &settings.required_scope {
@@ -57,12 +62,20 @@ fn judge(
         }
     }
     if let Some(role) = &settings.required_role {
-        let needed = permission::role(role).ok_or(Why::Rule("unknown-role"))?;
+        let needed = sabotage!(
+            "an-unknown-role-lets-everybody-pass",
+            permission::role(role).ok_or(Why::Rule("unknown-role"))?,
+            permission::role(role).unwrap_or_default()
+        );
         if !needed.iter().all(|permission| caller.may(*permission)) {
             return Err(Why::Rule("role-missing"));
         }
     }
-    if action != Action::Apply && proposal.is_of(caller.principal().as_str()) {
+    if sabotage!(
+        "one-approves-one-s-own-proposal",
+        action != Action::Apply && proposal.is_of(caller.principal().as_str()),
+        false
+    ) {
         return Err(Why::Rule("own-proposal"));
     }
     if action == Action::Override && !settings.override_bypasses_quorum {
@@ -91,7 +104,11 @@ impl Engine {
         let noted = self
             .parts
             .store
-            .commit(batch.emit(decided(caller, proposal, action, Some(reason))))
+            .commit(sabotage!(
+                "a-denial-leaves-no-trace",
+                batch.emit(decided(caller, proposal, action, Some(reason))),
+                batch
+            ))
             .await;
         if let Err(error) = noted {
             tracing::warn!(proposal = proposal.id, %error, "a denial could not be put on record");

@@ -6,6 +6,7 @@ use crate::engine::Engine;
 use crate::error::EngineError;
 use crate::secrets::Rules;
 use remem_core::proposal::{Artifact, Kind, duplicate_of};
+use remem_core::sabotage;
 use remem_core::{Admission, Policy, RecordKind, Rejection, TenantId};
 use serde_json::{Map, Value, json};
 
@@ -45,7 +46,11 @@ pub(super) fn written(
     // Bounds what is redacted.
     Artifact::new(&artifact)?;
     let words = json!({"title": title, "rationale": rationale, "artifact": artifact});
-    let clean = admission.record(words.as_object().cloned().unwrap_or_default());
+    let clean = sabotage!(
+        "proposals-are-kept-as-they-come",
+        admission.record(words.as_object().cloned().unwrap_or_default()),
+        crate::jobs::own_words(words)
+    );
     let text = |name: &str| {
         clean
             .map()

@@ -16,6 +16,7 @@ use crate::jobs::own_words;
 use crate::registry::PassReport;
 use remem_core::event::{ApprovalGranted, QuorumProgress};
 use remem_core::proposal::Step;
+use remem_core::sabotage;
 use remem_core::{
     Batch, EventBody, Fence, Permission, Precondition, Record, RecordBody, RecordKind, Rejection,
     TenantId, Ties, Timestamp,
@@ -184,7 +185,11 @@ impl Gate {
         } else {
             Precondition::Version(self.version)
         };
-        let ties = if self.state == GateState::Open {
+        let ties = if sabotage!(
+            "a-gate-stays-open-for-ever",
+            self.state == GateState::Open,
+            false
+        ) {
             Ties::due(self.due)
         } else {
             Ties::default()
@@ -205,7 +210,12 @@ impl Gate {
             principal: principal.to_owned(),
             at,
         };
-        (!known).then(|| Gate {
+        (sabotage!(
+            "a-vote-counts-as-often-as-it-is-given",
+            !known,
+            !known || known
+        ))
+        .then(|| Gate {
             votes: self.votes.iter().cloned().chain([vote]).collect(),
             ..self.clone()
         })
@@ -260,7 +270,13 @@ impl Engine {
     ) -> Result<Gate, EngineError> {
         let settings = &self.parts.proposals;
         match self.gate_of(tenant, proposal).await? {
-            Some(gate) if gate.state == GateState::Open && gate.due > now => {
+            Some(gate)
+                if sabotage!(
+                    "late-approvals-count",
+                    gate.state == GateState::Open && gate.due > now,
+                    gate.state == GateState::Open
+                ) =>
+            {
                 // A host that became stricter meanwhile means it.
                 Ok(Gate {
                     quorum: gate.quorum.max(settings.quorum),

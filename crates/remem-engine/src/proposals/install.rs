@@ -10,6 +10,7 @@ use crate::error::EngineError;
 use crate::jobs::own_words;
 use remem_core::admission::check_name;
 use remem_core::proposal::{Artifact, Installable, Kind, check};
+use remem_core::sabotage;
 use remem_core::{
     Agent, Batch, Permission, Precondition, Record, RecordBody, RecordKind, Rejection, TenantId,
     Ties, Timestamp, Workflow,
@@ -187,10 +188,17 @@ impl Engine {
             .iter()
             .map(|effect| json!([effect.kind.as_str(), effect.key]))
             .collect();
-        let installed = own_words(json!({
-            "artifact": artifact.text(), "sha256": artifact.sha256(), "proposalId": proposal.id, "revision": proposal.revision,
-            "items": items, "by": caller.principal().as_str(), "at": now.0,
-        }));
+        let installed = own_words(sabotage!(
+            "a-proposal-is-written-anew-when-it-is-applied",
+            json!({
+                "artifact": artifact.text(), "sha256": artifact.sha256(), "proposalId": proposal.id, "revision": proposal.revision,
+                "items": items, "by": caller.principal().as_str(), "at": now.0,
+            }),
+            json!({
+                "artifact": Value::Object(artifact.map()).to_string().replace("1.0}", "1}"), "sha256": artifact.sha256(), "proposalId": proposal.id, "revision": proposal.revision,
+                "items": items, "by": caller.principal().as_str(), "at": now.0,
+            })
+        ));
         Ok(Installation {
             reference,
             effects,
@@ -236,14 +244,17 @@ impl Engine {
                 RecordKind::Workflow => self.host_workflow(&effect.key).is_some(),
                 _ => false,
             };
-            if of_the_host
-                || self
-                    .parts
-                    .store
-                    .record(tenant, effect.kind, &effect.key)
-                    .await?
-                    .is_some()
-            {
+            if sabotage!(
+                "a-proposal-takes-over-a-name",
+                of_the_host
+                    || self
+                        .parts
+                        .store
+                        .record(tenant, effect.kind, &effect.key)
+                        .await?
+                        .is_some(),
+                of_the_host
+            ) {
                 return Err(ProposalError::InstallConflict.into());
             }
         }

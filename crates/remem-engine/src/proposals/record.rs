@@ -8,6 +8,7 @@ use crate::error::EngineError;
 use crate::jobs::own_words;
 use remem_core::event::ProposalRef;
 use remem_core::proposal::{Artifact, Kind, State};
+use remem_core::sabotage;
 use remem_core::{Record, RecordBody, RecordKind, TenantId, Timestamp};
 use remem_store::StoreError;
 use serde_json::{Map, Value, json};
@@ -234,12 +235,19 @@ impl Desk {
         tenant: &TenantId,
         proposal: &Proposal,
     ) -> Result<Option<Artifact>, EngineError> {
-        let key = revision_key(&proposal.id, proposal.revision);
+        let key = revision_key(
+            &proposal.id,
+            sabotage!("the-first-revision-is-applied", proposal.revision, 1),
+        );
         let record = self
             .record(tenant, RecordKind::ProposalRevision, &key)
             .await?;
         Ok(record.and_then(|record| {
-            Artifact::from_stored(text(&record.body, "artifact")?, &proposal.sha256)
+            sabotage!(
+                "bytes-are-not-held-against-their-hash",
+                Artifact::from_stored(text(&record.body, "artifact")?, &proposal.sha256),
+                Artifact::new(&serde_json::from_str(&text(&record.body, "artifact")?).ok()?).ok()
+            )
         }))
     }
 

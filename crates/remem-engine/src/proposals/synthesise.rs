@@ -13,6 +13,7 @@ use crate::registry::{Mode, PassReport};
 use crate::runs::TURN;
 use remem_core::proposal::synthesis::{ENGINE, TRACES_MAX};
 use remem_core::proposal::{RunTrace, Synthesised, Traces, check, synthesise};
+use remem_core::sabotage;
 use remem_core::{
     Batch, Fence, Precondition, Record, RecordKind, Rejection, RunState, RunStatus, TenantId,
     Timestamp,
@@ -216,7 +217,15 @@ impl Engine {
     /// The hashes of everything that was ever proposed or is installed.
     async fn known_hashes(&self, tenant: &TenantId) -> Result<BTreeSet<String>, EngineError> {
         let proposals = self.parts.review.proposals(tenant).await?;
-        let mut known: BTreeSet<String> = proposals
+        let remembered = sabotage!(
+            "what-was-turned-down-comes-back",
+            proposals,
+            proposals
+                .into_iter()
+                .filter(|proposal| proposal.state.is_open())
+                .collect()
+        );
+        let mut known: BTreeSet<String> = remembered
             .into_iter()
             .flat_map(|proposal| [proposal.origin, proposal.sha256])
             .collect();
@@ -290,10 +299,14 @@ impl Engine {
 /// What counts of a run: it ended well, nobody but its principal started it, it repeats no other
 /// one, and everybody may know of it.
 fn trace(run: String, state: RunState) -> Option<RunTrace> {
-    let whole = state.status == RunStatus::Completed
-        && state.parent.is_none()
-        && state.source.is_none()
-        && state.only_for.is_none();
+    let whole = sabotage!(
+        "drafts-are-made-of-anybody-s-runs",
+        state.status == RunStatus::Completed
+            && state.parent.is_none()
+            && state.source.is_none()
+            && state.only_for.is_none(),
+        state.status == RunStatus::Completed && state.parent.is_none() && state.source.is_none()
+    );
     let completed_at = state.completed_at.filter(|_| whole)?;
     let agent_id = (state.workflow_id == TURN)
         .then(|| state.agent.map(|agent| agent.agent_id))

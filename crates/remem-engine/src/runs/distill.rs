@@ -7,6 +7,7 @@ use super::live::{Halt, Live};
 use crate::jobs::{Job, JobInfo, Trigger, WorkError};
 use crate::passes::distill;
 use remem_core::event::{Compacted, Distillation};
+use remem_core::sabotage;
 use remem_core::workflow::Node;
 use remem_core::{EventBody, Rejection};
 use serde_json::{Map, Value, json};
@@ -33,7 +34,11 @@ pub(super) async fn run(live: &mut Live<'_>, node: &Node) -> Result<(), Halt> {
     let memory_ref = needed_memory(node)?;
     let budget = budget(&live.run.state.configurable)?;
     let asked = json!({"op": "distill", "memoryRef": memory_ref, "tokenBudget": budget});
-    let answer = match live.recall(&asked).await? {
+    let answer = match sabotage!(
+        "a-replay-distils",
+        live.recall(&asked).await?,
+        live.recall(&asked).await?.filter(|_| false)
+    ) {
         Some(answer) => answer,
         None => distill_now(live, &memory_ref, budget).await?,
     };

@@ -6,6 +6,7 @@ use crate::caller::Caller;
 use crate::engine::{Digest, Engine};
 use crate::error::EngineError;
 use remem_core::run::{ForkMode, NodeDone, Source};
+use remem_core::sabotage;
 use remem_core::{
     Event, EventBody, EventKind, Permission, Rejection, RunId, RunState, RunStatus, TenantId,
     Timestamp,
@@ -106,7 +107,11 @@ impl Engine {
         }
         let from_seq = fork.from_seq.unwrap_or(0);
         let log = self.whole_log(caller.tenant(), &id).await?;
-        if !self.sees_run(caller, log.first()) {
+        if sabotage!(
+            "anybody-forks-a-run",
+            !self.sees_run(caller, log.first()),
+            false
+        ) {
             return Err(EngineError::NotFound);
         }
         let body = digest(&id, &fork);

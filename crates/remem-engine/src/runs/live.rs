@@ -14,6 +14,7 @@ use crate::secrets::{Rules, RunSecrets};
 use remem_core::event::Fault;
 use remem_core::redact::SecretValue;
 use remem_core::run::NodeDone;
+use remem_core::sabotage;
 use remem_core::workflow::Node;
 use remem_core::{
     Actor, Admitted, Batch, Cause, Draft, EntryId, Event, EventBody, Idempotency, MemoryRef,
@@ -110,7 +111,11 @@ impl<'e> Live<'e> {
         let Some((run, version)) = engine.load_run(tenant, id).await? else {
             return Ok(None);
         };
-        if run.state.status.is_terminal() {
+        if sabotage!(
+            "a-run-that-ended-is-taken-up-again",
+            run.state.status.is_terminal(),
+            false
+        ) {
             return Ok(None);
         }
         let first = engine.parts.store.run_events(tenant, id, 0, 1).await?;
@@ -249,7 +254,10 @@ impl<'e> Live<'e> {
             )
         };
         let value = self.resolve(name).await?.ok_or_else(missing)?;
-        self.secrets.add(value.clone());
+        sabotage!(
+            "a-resolved-secret-is-not-redacted",
+            self.secrets.add(value.clone())
+        );
         if !self.run.state.resolved.iter().any(|known| known == name) {
             self.run.state.resolved.push(name.to_owned());
         }
@@ -320,8 +328,12 @@ impl<'e> Live<'e> {
             .rules
             .admission(&self.policy, now)
             .admit(&scope, draft)?;
-        let id = self.entry_id(); // counted in a replay, too: what a node reads after a write is recorded under its number
-        if let Some(facts) = &mut self.facts {
+        // Counted in a replay, too: what a node reads after a write is recorded under its number.
+        let id = sabotage!("a-replay-counts-otherwise", self.entry_id(), {
+            self.step = self.step.wrapping_sub(self.facts.is_some().into());
+            self.entry_id()
+        });
+        if let Some(facts) = sabotage!("a-replay-writes", self.facts.as_mut(), None) {
             let fact = facts.pop_front();
             let Some(EventBody::Written(written)) = fact.as_ref().map(|fact| &fact.body) else {
                 return Err(diverged());
@@ -349,7 +361,7 @@ impl<'e> Live<'e> {
             return;
         };
         let memory_ref = scope.memory_ref;
-        let Some(facts) = &mut self.facts else {
+        let Some(facts) = sabotage!("a-replay-deletes", self.facts.as_mut(), None) else {
             return self.staged.push(Step::Delete { memory_ref, id });
         };
         let same = |event: &Event| matches!(&event.body, EventBody::Deleted(gone) if gone.memory_id == id.as_str());
@@ -419,11 +431,29 @@ impl<'e> Live<'e> {
         if let Some(principal) = PrincipalId::parse(&self.run.state.principal) {
             batch = batch.by(principal);
         }
-        batch = batch.set(
-            RecordKind::Run,
-            self.run.id.as_str().to_owned(),
-            Precondition::Version(self.version),
-            body,
+        batch = sabotage!(
+            "two-processes-both-carry-a-run-on",
+            sabotage!(
+                "a-cancelled-run-goes-on",
+                batch.set(
+                    RecordKind::Run,
+                    self.run.id.as_str().to_owned(),
+                    Precondition::Version(self.version),
+                    body,
+                ),
+                batch.set(
+                    RecordKind::Run,
+                    self.run.id.as_str().to_owned(),
+                    Precondition::None,
+                    body
+                )
+            ),
+            batch.set(
+                RecordKind::Run,
+                self.run.id.as_str().to_owned(),
+                Precondition::None,
+                body
+            )
         );
         for step in std::mem::take(&mut self.staged) {
             batch = match step {

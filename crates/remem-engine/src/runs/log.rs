@@ -4,6 +4,7 @@ use crate::caller::Caller;
 use crate::engine::Engine;
 use crate::error::EngineError;
 use crate::feed::FeedPlace;
+use remem_core::sabotage;
 use remem_core::{Event, EventKind, Permission, Revision, RunId, TenantId};
 use std::sync::Arc;
 use std::time::Duration;
@@ -50,7 +51,11 @@ impl Engine {
                 .run_events(caller.tenant(), &id, 0, 1)
                 .await?
         };
-        if !self.sees_run(caller, first.first().or(events.first())) {
+        if sabotage!(
+            "anybody-reads-a-run-s-events",
+            !self.sees_run(caller, first.first().or(events.first())),
+            false
+        ) {
             return Err(EngineError::NotFound);
         }
         if let Some(last) = events.last() {
@@ -149,7 +154,11 @@ impl Engine {
             .store
             .run_events(caller.tenant(), &id, 0, 1)
             .await?;
-        if first.is_empty() || !self.sees_run(caller, first.first()) {
+        if sabotage!(
+            "anybody-follows-a-run-s-stream",
+            first.is_empty() || !self.sees_run(caller, first.first()),
+            first.is_empty()
+        ) {
             return Err(EngineError::NotFound);
         }
         let watch = self.parts.store.watch(caller.tenant()).await?;

@@ -25,6 +25,7 @@ pub(crate) use live::Halt;
 pub use log::RunFeed;
 pub use nodes::NODES;
 pub(crate) use queue::{Fresh, RunQueue, Turn};
+use remem_core::sabotage;
 pub use workflows::WorkflowInfo;
 
 use workflows::Found;
@@ -217,7 +218,7 @@ impl Engine {
         let run = self
             .run_now(&self.policy_of(caller), caller.tenant(), &id)
             .await?;
-        if run.is_shown_to(caller) {
+        if sabotage!("anybody-looks-at-a-run", run.is_shown_to(caller), true) {
             Ok(run)
         } else {
             Err(EngineError::NotFound)
@@ -232,9 +233,12 @@ impl Engine {
         let _still = self.runs.want(caller.tenant(), &id);
         for _ in 0..TRIES {
             let found = self.load_run(caller.tenant(), &id).await?;
-            let (mut run, version) = found
-                .filter(|(run, _)| run.is_shown_to(caller))
-                .ok_or(EngineError::NotFound)?;
+            let (mut run, version) = sabotage!(
+                "anybody-cancels-a-run",
+                found.filter(|(run, _)| run.is_shown_to(caller)),
+                found
+            )
+            .ok_or(EngineError::NotFound)?;
             match run.state.status {
                 RunStatus::Running => {}
                 RunStatus::Cancelled => return Ok(run),
@@ -504,7 +508,11 @@ impl Engine {
                 .iter()
                 .any(|node| actions::names_own(user, node))
             {
-                return Ok(Some(user.as_str().to_owned()));
+                return Ok(sabotage!(
+                    "a-run-with-one-s-own-memory-is-everybody-s",
+                    Some(user.as_str().to_owned()),
+                    None
+                ));
             }
             for id in workflow.nodes.iter().filter_map(nodes::part_of) {
                 if !seen.iter().any(|known| known == id) {
@@ -539,8 +547,12 @@ impl Engine {
 
 /// With its end, what a run was given for itself is gone.
 fn without_secrets(batch: Batch, run: &Run) -> Batch {
-    let names = run.state.secrets.iter();
-    names.fold(batch, |batch, name| {
+    let names = sabotage!(
+        "a-run-s-own-secrets-outlive-it",
+        run.state.secrets.as_slice(),
+        &[]
+    );
+    names.iter().fold(batch, |batch, name| {
         batch.unset(
             RecordKind::Secret,
             crate::vault::run_key(&run.id, name),

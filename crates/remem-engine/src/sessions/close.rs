@@ -9,6 +9,7 @@ use crate::error::EngineError;
 use crate::workshop::place::{Placed, Slots, plain_slot};
 use remem_core::event::SessionClosed;
 use remem_core::promote::promotes;
+use remem_core::sabotage;
 use remem_core::{
     Batch, Draft, Entry, EntryId, EventBody, Facets, MemoryRef, Policy, Precondition, Profile,
     RecordKind, Scope, SessionId, TenantId, Tier, Timestamp, Typology,
@@ -203,12 +204,22 @@ impl Engine {
         if draft.typology != Typology::Semantic {
             return Ok(false);
         }
-        Ok(self
-            .parts
-            .store
-            .shadowed(tenant, &draft.facets.world, &draft.content)
-            .await?
-            .is_some())
+        sabotage!(
+            "statements-restate-rules-when-they-are-promoted",
+            Ok(self
+                .parts
+                .store
+                .shadowed(tenant, &draft.facets.world, &draft.content)
+                .await?
+                .is_some()),
+            Ok(false
+                && self
+                    .parts
+                    .store
+                    .shadowed(tenant, &draft.facets.world, &draft.content)
+                    .await?
+                    .is_some())
+        )
     }
 
     /// Ends what hangs on the session, and closes it for good once nothing does but what actions
@@ -316,8 +327,12 @@ pub(super) fn made_id(scope: &Scope, session: &SessionId, one: &Lasting) -> Entr
             .update(&(part.len() as u64).to_le_bytes())
             .update(part.as_bytes());
     }
-    EntryId::parse(&format!("mem_{}", &hasher.finalize().to_hex()[..32]))
-        .expect("a short name of letters and digits")
+    EntryId::parse(&sabotage!(
+        "compounding-makes-it-twice",
+        format!("mem_{}", &hasher.finalize().to_hex()[..32]),
+        format!("mem_{:p}{}", one, &hasher.finalize().to_hex()[..32])
+    ))
+    .expect("a short name of letters and digits")
 }
 
 /// Claims and procedures of the session that enough speaks for. Their texts stay as they are.

@@ -10,6 +10,7 @@ use crate::caller::Caller;
 use crate::engine::Engine;
 use crate::error::EngineError;
 use remem_core::event::SessionRef;
+use remem_core::sabotage;
 use remem_core::{
     Batch, EventBody, MemoryRef, Permission, Policy, Precondition, Profile, Record, RecordKind,
     Scope, SessionId, TenantId, Ties, Timestamp,
@@ -148,7 +149,15 @@ impl Engine {
         let idle_ms = profile.session_idle_ms;
         let next = match &found {
             None => Next::Open,
-            Some((session, _)) if self.is_idle(scope, session, idle_ms, now).await? => Next::Open,
+            Some((session, _))
+                if sabotage!(
+                    "a-session-rests-for-ever",
+                    self.is_idle(scope, session, idle_ms, now).await?,
+                    false
+                ) =>
+            {
+                Next::Open
+            }
             Some((session, _)) if now.0.saturating_sub(session.activity_at) >= NOTE_EVERY_MS => {
                 Next::Note
             }
@@ -184,10 +193,14 @@ impl Engine {
         let due = Some(turn.now.plus_ms(turn.idle_ms));
         let batch = match (turn.next, turn.found) {
             (Next::Keep, Some((session, version))) => {
-                return Ok(batch.expect_record(
-                    RecordKind::Session,
-                    session.key(),
-                    Precondition::Version(version),
+                return Ok(sabotage!(
+                    "a-closed-session-is-written-to",
+                    batch.expect_record(
+                        RecordKind::Session,
+                        session.key(),
+                        Precondition::Version(version)
+                    ),
+                    batch
                 ));
             }
             (Next::Note, Some((session, version))) => {

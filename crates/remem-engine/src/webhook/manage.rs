@@ -6,6 +6,7 @@ use crate::caller::Caller;
 use crate::engine::{Digest, Engine};
 use crate::error::EngineError;
 use crate::secrets::Rules;
+use remem_core::sabotage;
 use remem_core::webhook::{check_secret, check_url, event_types};
 use remem_core::{
     Batch, Idempotency, Permission, Precondition, PrincipalId, Record, RecordKind, Rejection,
@@ -224,7 +225,9 @@ impl Engine {
             others,
             ..
         } = hook;
-        let health = others.filter(|_| !is_own).unwrap_or(health);
+        let health = others
+            .filter(|_| sabotage!("how-a-webhook-does-tells-of-one-s-own", !is_own, false))
+            .unwrap_or(health);
         Webhook {
             id,
             url,

@@ -9,6 +9,7 @@ mod manage;
 pub(crate) mod send;
 
 pub use manage::{NewWebhook, Redelivered, Registered};
+use remem_core::sabotage;
 pub use send::{SIGNATURE_ALGORITHM, signature};
 
 use crate::caller::Caller;
@@ -248,7 +249,11 @@ impl Engine {
         let key = Zeroizing::new(self.parts.key.derive(PURPOSE));
         seal::seal(
             &key,
-            &seal::place([tenant.as_str(), id, field]),
+            &seal::place(sabotage!(
+                "a-sealed-field-opens-anywhere",
+                [tenant.as_str(), id, field],
+                ["", id.split_at(0).0, field]
+            )),
             plain.as_bytes(),
         )
     }
@@ -261,7 +266,15 @@ impl Engine {
         sealed: &Sealed,
     ) -> Option<Zeroizing<String>> {
         let key = Zeroizing::new(self.parts.key.derive(PURPOSE));
-        let bytes = seal::open(&key, &seal::place([tenant.as_str(), id, field]), sealed)?;
+        let bytes = seal::open(
+            &key,
+            &seal::place(sabotage!(
+                "a-sealed-field-opens-anywhere",
+                [tenant.as_str(), id, field],
+                ["", id.split_at(0).0, field]
+            )),
+            sealed,
+        )?;
         std::str::from_utf8(&bytes)
             .ok()
             .map(|text| Zeroizing::new(text.to_owned()))
@@ -295,9 +308,13 @@ impl DeadLetter {
     }
 
     fn is_shown_to(&self, caller: &Caller) -> bool {
-        self.only_for
-            .as_deref()
-            .is_none_or(|user| user == caller.principal().as_str())
+        self.only_for.as_deref().is_none_or(|user| {
+            sabotage!(
+                "anybody-sees-dead-letters",
+                user == caller.principal().as_str(),
+                true
+            )
+        })
     }
 
     pub(crate) fn body(&self, policy: &Policy, rules: &Rules, now: Timestamp) -> RecordBody {

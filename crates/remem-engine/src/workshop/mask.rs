@@ -4,6 +4,7 @@
 use crate::engine::Engine;
 use crate::error::EngineError;
 use remem_core::admission::SUBJECTS_MAX;
+use remem_core::sabotage;
 use remem_core::{Draft, Rejection, TenantId, mask, trace_shape};
 use serde_json::{Map, Value};
 
@@ -36,7 +37,10 @@ impl Engine {
             .into());
         }
         for normal in people {
-            draft.subjects.push(self.subject(tenant, &normal)?);
+            sabotage!(
+                "who-was-masked-cannot-be-forgotten",
+                draft.subjects.push(self.subject(tenant, &normal)?)
+            );
         }
         Ok(draft)
     }

@@ -9,6 +9,7 @@ use crate::caller::Caller;
 use crate::engine::Engine;
 use crate::error::EngineError;
 use place::{Placed, Slots};
+use remem_core::sabotage;
 use remem_core::{
     Admitted, Batch, Draft, Entry, EntryId, Idempotency, Profile, Scope, TenantId, Tier, Timestamp,
 };
@@ -48,7 +49,10 @@ impl Engine {
                     .clean(&draft.content, policy.shapes)
                     .text
                     .into_string();
-                draft = self.without_mirrors(&scope.tenant, draft)?;
+                sabotage!(
+                    "personal-data-is-kept",
+                    draft = self.without_mirrors(&scope.tenant, draft)?
+                );
             }
             shaped.push(profile.shape(draft, caller.principal().as_str(), now)?);
         }

@@ -6,6 +6,7 @@ use crate::engine::Engine;
 use crate::error::EngineError;
 use remem_core::conflict::{self, Active, Placing, Succession, Window};
 use remem_core::profile::{CLAIM, normal};
+use remem_core::sabotage;
 use remem_core::slots::semantic_slot;
 use remem_core::{
     Closing, Draft, Entry, EntryId, Evidence, Scope, SessionId, Tier, Timestamp, Trust, Typology,
@@ -47,7 +48,14 @@ struct Row {
 /// The name of a question inside a session: what is said there in passing takes nobody's place for
 /// good.
 pub(crate) fn slot_in(session: Option<&SessionId>, slot: &str) -> String {
-    session.map_or_else(|| slot.to_owned(), |session| format!("{session}|{slot}"))
+    sabotage!(
+        "a-transient-claim-takes-a-lasting-one-s-place",
+        session.map_or_else(|| slot.to_owned(), |session| format!("{session}|{slot}")),
+        {
+            let _ = session;
+            slot.to_owned()
+        }
+    )
 }
 
 /// The same without its session.

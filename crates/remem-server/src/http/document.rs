@@ -1,6 +1,7 @@
 //! What the OpenAPI document says of every operation alike, so that no handler has to: how a
 //! request can be refused.
 
+use remem_core::sabotage;
 use utoipa::openapi::path::{Operation, Parameter, ParameterIn, PathItem};
 use utoipa::openapi::{Content, OpenApi, Ref, RefOr, Response};
 
@@ -9,7 +10,16 @@ pub(super) fn complete(mut document: OpenApi) -> OpenApi {
     let paths = std::mem::take(&mut document.paths.paths);
     document.paths.paths = paths
         .into_iter()
-        .map(|(template, item)| (plain(&template), with_refusals(item)))
+        .map(|(template, item)| {
+            (
+                plain(&template),
+                sabotage!(
+                    "refusals-are-not-in-the-document",
+                    with_refusals(item),
+                    item
+                ),
+            )
+        })
         .collect();
     document
 }

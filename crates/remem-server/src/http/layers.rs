@@ -6,6 +6,7 @@ use axum::Router;
 use axum::extract::{MatchedPath, Request, State};
 use axum::middleware::{Next, from_fn, from_fn_with_state};
 use axum::response::Response;
+use remem_core::sabotage;
 use remem_store::deadline;
 use remem_wire::Problem;
 use std::any::Any;
@@ -28,7 +29,12 @@ pub(super) fn wrap(router: Router, limit: Duration) -> Router {
 
 /// A stream's body is read after its handler has returned, so it has no deadline.
 async fn set_deadline(State(limit): State<Duration>, mut request: Request, next: Next) -> Response {
-    let at = tokio::time::Instant::now() + limit;
+    let wait = sabotage!(
+        "a-request-has-no-deadline",
+        limit,
+        Duration::from_secs(3_600)
+    );
+    let at = tokio::time::Instant::now() + wait;
     request.extensions_mut().insert(RequestDeadline(at));
     deadline::within(at, next.run(request)).await
 }

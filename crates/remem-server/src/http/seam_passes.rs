@@ -8,6 +8,7 @@ use axum::Router;
 use axum::http::StatusCode;
 use axum::response::IntoResponse;
 use axum::routing::post;
+use remem_core::sabotage;
 use remem_core::{Permission, Rejection};
 use remem_engine::jobs::{Trigger, WorkError, WorkReport};
 use remem_wire::{Failure, Problem};
@@ -23,7 +24,11 @@ pub(super) fn routes() -> Router<App> {
 
 /// Before anything is planted: who may not run a pass leaves nothing behind.
 fn admin(door: &EngineDoor) -> Result<(), Failure> {
-    door.caller.require(Permission::MemoryAdmin).map_err(fail)
+    sabotage!(
+        "seams-plant-before-they-ask",
+        door.caller.require(Permission::MemoryAdmin).map_err(fail),
+        Ok(drop((door, Permission::MemoryAdmin)))
+    )
 }
 
 /// Runs a pass over a memory and waits for it.

@@ -3,6 +3,7 @@
 
 use super::params::{RecallParams, SearchParams};
 use super::{MemoryTools, answer};
+use remem_core::sabotage;
 use remem_wire::memory::{SearchHit, SearchRequest};
 use remem_wire::reader::shown;
 use remem_wire::recall::RecallRequest;
@@ -108,10 +109,19 @@ fn marked(hit: SearchHit) -> SearchHit {
         ..
     } = hit;
     let all = |entries: Vec<_>| entries.into_iter().map(shown).collect();
-    SearchHit {
-        entry: shown(entry),
-        before: all(before),
-        after: all(after),
-        ..hit
-    }
+    sabotage!(
+        "what-stands-beside-a-hit-is-not-marked",
+        SearchHit {
+            entry: shown(entry),
+            before: all(before),
+            after: all(after),
+            ..hit
+        },
+        SearchHit {
+            entry: shown(entry),
+            before,
+            after: all(after),
+            ..hit
+        }
+    )
 }

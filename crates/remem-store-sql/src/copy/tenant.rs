@@ -13,6 +13,7 @@ use super::rows::{ClockRow, Digest};
 use super::side::{Side, Snapshot};
 use super::{OnProgress, Progress, Step, TenantReport};
 use remem_core::TenantId;
+use remem_core::sabotage;
 use remem_store::{KeyRecord, Tenant};
 
 pub(super) async fn copy(
@@ -143,7 +144,15 @@ impl Copying<'_, '_> {
     async fn rows(&mut self, there: There) -> Result<(), CopyError> {
         self.tell()?;
         self.events(there.last).await?;
-        if !there.whole {
+        if sabotage!(
+            "a-copy-leaves-rules-in-the-way-of-what-is-older",
+            sabotage!(
+                "a-copy-without-anything-new-takes-the-guard-away",
+                !there.whole,
+                true
+            ),
+            false
+        ) {
             self.target.drop_rules(&self.progress.tenant).await?;
         }
         self.scopes().await?;
@@ -245,7 +254,10 @@ impl Copying<'_, '_> {
             self.tell()?;
             page = self.snapshot.links(after).await?;
         }
-        self.target.drop_subjects(&tenant).await?;
+        sabotage!(
+            "a-copy-leaves-subjects-that-were-forgotten",
+            self.target.drop_subjects(&tenant).await?
+        );
         let mut page = self.snapshot.subjects(&(Vec::new(), 0, 0)).await?;
         while let Some(last) = page.last() {
             let after = (last.subject.clone(), last.scope_id, last.row_id);

@@ -6,6 +6,7 @@ use super::save::{NewRecord, RunPlace, Writes};
 use super::{entry, lineage, tie, vector, workshop};
 use crate::stored::{outcomes_from_stored, outcomes_to_stored};
 use remem_core::event::{Link, chain_hash};
+use remem_core::sabotage;
 use remem_core::{Batch, Change, EventBody, Precondition, RecordKind, Rejection, Revision, Seq};
 use remem_store::{Committed, Outcome, StoreError};
 
@@ -27,9 +28,15 @@ pub(super) fn apply<'a>(
     if let Some(answer) = replay(batch, working) {
         return answer;
     }
-    if !expectations_hold(batch, working)
-        || !fence_holds(batch, working)
-        || !preconditions_hold(batch, working)
+    if sabotage!(
+        "postgres-leases-do-not-fence",
+        sabotage!(
+            "postgres-expectations-ignored",
+            !expectations_hold(batch, working),
+            false
+        ) || !fence_holds(batch, working),
+        !expectations_hold(batch, working)
+    ) || !preconditions_hold(batch, working)
     {
         return Err(StoreError::Conflict);
     }
@@ -186,7 +193,10 @@ fn release(batch: &Batch, working: &mut Working, writes: &mut Writes<'_>) -> Out
     let Some(run) = batch.run() else {
         return Outcome::Nothing;
     };
-    working.snapshots.remove(run.as_str());
+    sabotage!(
+        "postgres-a-hold-after-a-release-is-lost",
+        working.snapshots.remove(run.as_str())
+    );
     writes.held.remove(run.as_str());
     writes.released.push(run.as_str().to_owned());
     let oldest = working
@@ -196,7 +206,10 @@ fn release(batch: &Batch, working: &mut Working, writes: &mut Writes<'_>) -> Out
         .copied()
         .unwrap_or(i64::MAX);
     if working.first_ended.is_some_and(|end| end <= oldest) {
-        writes.next_expiry = 0; // at once, by any node's clock
+        sabotage!(
+            "postgres-nobody-is-told-that-a-run-let-go",
+            writes.next_expiry = 0
+        ); // at once, by any node's clock
     }
     Outcome::Done
 }
@@ -291,7 +304,12 @@ fn preconditions_hold(batch: &Batch, working: &Working) -> bool {
             else {
                 return true;
             };
-            is_like(*kind, key, precondition) && tie::holds(working, batch, change)
+            is_like(*kind, key, precondition)
+                && sabotage!(
+                    "postgres-anything-is-tied-to-what-has-ended",
+                    tie::holds(working, batch, change),
+                    (tie::holds(working, batch, change) || true)
+                )
         })
 }
 
@@ -326,7 +344,11 @@ fn append(
         seq: clock.seq,
         revision: clock.revision,
         at: clock.at,
-        run: link,
+        run: sabotage!(
+            "postgres-the-chain-does-not-cover-the-run",
+            link,
+            link.filter(|_| false)
+        ),
         kind,
         payload: &payload,
     };
@@ -352,7 +374,7 @@ fn fence_holds(batch: &Batch, working: &Working) -> bool {
 fn replay(batch: &Batch, working: &Working) -> Option<Result<Committed, StoreError>> {
     let key = batch.idempotency()?;
     let found = working.repeats.get(&(key.operation.to_owned(), key.key))?;
-    if found.body != key.body {
+    if sabotage!("postgres-any-body-for-a-key", found.body != key.body, false) {
         return Some(Err(Rejection::IdempotencyMismatch.into()));
     }
     let Some(outcomes) = outcomes_from_stored(&found.outcomes) else {

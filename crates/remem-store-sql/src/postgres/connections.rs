@@ -10,6 +10,7 @@ use super::gate::Role;
 use super::health::HealthReport;
 use super::waiters::{Account, Waiters};
 use deadpool_postgres::{Object, Pool, PoolError, TimeoutType, Timeouts};
+use remem_core::sabotage;
 use remem_store::{StoreError, deadline};
 use std::time::Duration;
 use tokio::time::{Instant, timeout_at};
@@ -49,7 +50,13 @@ impl Connections {
         };
         let limit = Instant::now() + self.wait;
         let request = deadline::current();
-        let until = request.map_or(limit, |deadline| deadline.min(limit));
+        let until = request.map_or(limit, |deadline| {
+            sabotage!(
+                "postgres-a-request-waits-past-its-deadline",
+                deadline.min(limit),
+                limit
+            )
+        });
         // Passes and streams are few, and bounded elsewhere: they are on no account.
         let account = account.filter(|_| request.is_some());
         tokio::select! {
@@ -65,7 +72,15 @@ impl Connections {
         account: Option<Account>,
         until: Instant,
     ) -> Result<Object, StoreError> {
-        match timeout_at(until, pool.timeout_get(&IF_FREE)).await {
+        let if_free = Timeouts {
+            create: sabotage!(
+                "postgres-a-slow-handshake-fails-the-request",
+                None,
+                Some(Duration::from_secs(2))
+            ),
+            ..IF_FREE
+        };
+        match timeout_at(until, pool.timeout_get(&if_free)).await {
             Ok(Err(PoolError::Timeout(TimeoutType::Wait))) => {}
             Ok(got) => return got.map_err(no_connection),
             Err(_) => return Err(refused("deadline", unavailable(DatabaseError::Deadline))),

@@ -6,6 +6,7 @@ use super::monitor;
 use super::rows::{get, get_bytes};
 use super::shared::Shared;
 use async_trait::async_trait;
+use remem_core::sabotage;
 use remem_core::{Permission, PrincipalId, TenantId, Timestamp};
 use remem_store::{Directory, KeyHash, KeyRecord, StoreError, Tenant};
 use std::collections::HashMap;
@@ -140,7 +141,11 @@ impl Directory for PostgresDirectory {
     }
 
     async fn is_reachable(&self) -> bool {
-        self.shared.health().is_answering()
+        sabotage!(
+            "postgres-ready-without-a-database",
+            self.shared.health().is_answering(),
+            true
+        )
     }
 
     async fn tenants(&self) -> Result<Vec<Tenant>, StoreError> {

@@ -6,6 +6,7 @@ use super::save::{NewEntry, NewText, Writes};
 use super::{lineage, tie};
 use crate::stored::content_hash;
 use crate::terms;
+use remem_core::sabotage;
 use remem_core::{Admitted, Batch, EntryId, MemoryRef, Revision, Tier};
 use remem_store::Outcome;
 use serde_json::Value;
@@ -139,14 +140,28 @@ pub(super) fn remove(
         writes.state(entry);
         let row = (entry.scope_id, entry.row_id);
         if held {
-            writes.unsign(row.0, row.1);
+            sabotage!(
+                "postgres-a-signature-outlives-its-text",
+                writes.unsign(row.0, row.1)
+            );
         }
-        tie::untie(working, writes, row);
+        sabotage!(
+            "postgres-records-outlive-their-source",
+            tie::untie(working, writes, row)
+        );
     }
     if held {
         return Outcome::Removed;
     }
-    if reason == "expired" || working.snapshots.values().all(|held| *held >= revision) {
+    if sabotage!(
+        "postgres-a-snapshot-outranks-time",
+        sabotage!(
+            "postgres-a-delete-erases-though-a-run-reads",
+            reason == "expired",
+            true
+        ) || working.snapshots.values().all(|held| *held >= revision),
+        working.snapshots.values().all(|held| *held >= revision)
+    ) {
         erase(batch, working, writes, &place, false);
     } else {
         working.first_ended = Some(
@@ -179,12 +194,23 @@ pub(super) fn erase_ended(
         )
     };
     let free = |entry: &EntryRow| {
-        !entry.erased && spent(entry) && entry.rev_to.is_some_and(|end| end <= oldest)
+        !entry.erased
+            && spent(entry)
+            && entry.rev_to.is_some_and(|end| {
+                end <= sabotage!(
+                    "postgres-text-is-erased-before-the-last-reader-has-gone",
+                    oldest,
+                    oldest.max(i64::MAX)
+                )
+            })
     };
     if !working.entries.get(&place).is_some_and(free) {
         return Outcome::Nothing;
     }
-    erase(batch, working, writes, &place, false);
+    sabotage!(
+        "postgres-text-stays-after-the-last-reader-has-gone",
+        erase(batch, working, writes, &place, false)
+    );
     Outcome::Removed
 }
 
@@ -203,9 +229,18 @@ pub(super) fn erase(
     entry.erased = true;
     let row = (entry.scope_id, entry.row_id);
     working.erased_rows.insert(row);
-    writes.unsign(row.0, row.1);
-    writes.vectors.unembed(row.0, row.1);
-    tie::untie(working, writes, row);
+    sabotage!(
+        "postgres-a-signature-outlives-its-text",
+        writes.unsign(row.0, row.1)
+    );
+    sabotage!(
+        "a-deleted-text-leaves-its-vector-in-the-database",
+        writes.vectors.unembed(row.0, row.1)
+    );
+    sabotage!(
+        "postgres-records-outlive-their-source",
+        tie::untie(working, writes, row)
+    );
     let Some(entry) = working.entries.get_mut(place) else {
         return;
     };
@@ -217,7 +252,10 @@ pub(super) fn erase(
         scope.words -= i64::from(words.total);
         scope.changed = true;
     }
-    writes.unpost(entry.scope_id, entry.row_id, &words);
+    sabotage!(
+        "postgres-deleted-text-stays-in-the-index",
+        writes.unpost(entry.scope_id, entry.row_id, &words)
+    );
     writes.untag(
         entry.scope_id,
         entry.row_id,

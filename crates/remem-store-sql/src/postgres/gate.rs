@@ -14,6 +14,7 @@ use super::error::{DatabaseError, failed, unavailable};
 use super::waiters::Account;
 use deadpool_postgres::Object;
 use remem_core::{Actor, Scope, TenantId};
+use remem_core::{sabotage, sabotage_sql};
 use remem_store::{KeyHash, StoreError};
 use std::pin::Pin;
 use std::task::Poll;
@@ -332,7 +333,7 @@ async fn trip(
     let mut statements: Vec<Statement> = Vec::with_capacity(calls.len());
     for call in &calls {
         statements.push(
-            db.prepare_cached(call.sql)
+            db.prepare_cached(sabotage_sql!(call.sql))
                 .await
                 .map_err(Failed::Database)?,
         );
@@ -350,7 +351,13 @@ async fn trip(
     }
     if commit {
         sent.push(Box::pin(async move {
-            db.batch_execute("COMMIT").await.map(|()| Vec::new())
+            db.batch_execute(sabotage!(
+                "postgres-acknowledged-without-a-commit",
+                "COMMIT",
+                "ROLLBACK"
+            ))
+            .await
+            .map(|()| Vec::new())
         }));
     }
     let mut answers = in_order(sent)

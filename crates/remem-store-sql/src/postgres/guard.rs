@@ -2,6 +2,7 @@
 //! stand. Row-level security is silent when it is off, so nothing else would tell.
 
 use super::error::failed;
+use remem_core::{sabotage, sabotage_sql};
 use remem_store::StoreError;
 use tokio_postgres::{Client, Error};
 
@@ -55,14 +56,21 @@ pub(super) async fn check(client: &Client) -> Result<Server, GuardError> {
         .map_err(failed)?;
     let server = server(client).await?;
     let roles = super::schema::Roles::of(&server.database);
-    check_role(client, &roles).await?;
+    sabotage!(
+        "postgres-any-role-may-serve",
+        check_role(client, &roles).await?
+    );
     let mut gaps: Vec<String> = Vec::new();
     for sql in [TABLES, POLICIES, FUNCTIONS, VIEWS, REVIEW, TRIGGERS] {
-        for row in client.query(sql, &[&roles.app]).await.map_err(failed)? {
+        for row in client
+            .query(sabotage_sql!(sql), &[&roles.app])
+            .await
+            .map_err(failed)?
+        {
             gaps.push(row.try_get(0).map_err(failed)?);
         }
     }
-    if gaps.is_empty() {
+    if sabotage!("postgres-no-look-at-the-catalogue", gaps.is_empty(), true) {
         Ok(server)
     } else {
         Err(GuardError::Gaps(gaps.join("; ")))

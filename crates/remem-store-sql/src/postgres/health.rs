@@ -1,5 +1,6 @@
 //! The health of the database as the monitor sees it, and how the rest of the store hears of it.
 
+use remem_core::sabotage;
 use tokio::sync::watch;
 
 /// How the database answers the monitor.
@@ -42,7 +43,14 @@ impl HealthReport {
     /// Returns as soon as the database is down: at once, if it is.
     pub async fn down(&self) {
         let mut reports = self.0.subscribe();
+        let is_down = |health: &Health| {
+            sabotage!(
+                "postgres-callers-wait-for-a-database-that-is-down",
+                *health == Health::Down,
+                false
+            )
+        };
         // Fails only when the sender is gone, which is part of `self`.
-        let _ = reports.wait_for(|health| *health == Health::Down).await;
+        let _ = reports.wait_for(is_down).await;
     }
 }

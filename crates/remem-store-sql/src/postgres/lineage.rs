@@ -8,6 +8,7 @@ use super::rows::{ENTRY_COLUMNS, ENTRY_WIDTH, entry as entry_of, get, get_u64};
 use super::save::Writes;
 use super::{entry, tie};
 use crate::stored::content_hash;
+use remem_core::sabotage;
 use remem_core::{
     Batch, Entry, EntryId, MemoryRef, Reason, Revision, Scope, Subject, TenantId, Timestamp,
 };
@@ -43,7 +44,10 @@ pub(super) fn retire(
     }
     let revision = tick(batch, working, before).0.cast_signed();
     writes.unsign(scope, row);
-    tie::retie(working, writes, (scope, row), reason, kept_row);
+    sabotage!(
+        "postgres-records-do-not-follow",
+        tie::retie(working, writes, (scope, row), reason, kept_row)
+    );
     let at = working.clock.at.0;
     let mut held = false;
     if let Some(gone) = working.entries.get_mut(&place) {
@@ -65,7 +69,11 @@ pub(super) fn retire(
             writes.link((scope, kept_row), (scope, row));
         }
     }
-    if !held && !reason.keeps_text() {
+    if sabotage!(
+        "postgres-merged-text-goes-at-once",
+        !held && !reason.keeps_text(),
+        true
+    ) {
         if working.snapshots.values().all(|held| *held >= revision) {
             entry::erase(batch, working, writes, &place, false);
         } else {
@@ -92,7 +100,10 @@ pub(super) fn forget(
     };
     let scope = entry.scope_id;
     let row = entry.row_id;
-    writes.kin().unsubject(scope, row);
+    sabotage!(
+        "postgres-forgetting-leaves-subjects",
+        writes.kin().unsubject(scope, row)
+    );
     if entry.erased {
         return Outcome::Nothing;
     }
@@ -110,7 +121,18 @@ pub(super) fn forget(
     (entry.rev_to, entry.ended_at) = (entry.rev_to.or(Some(revision)), entry.ended_at.or(Some(at)));
     entry.reason = Some("forgotten".to_owned());
     writes.state(entry);
-    entry::erase(batch, working, writes, &place, spare_merged);
+    let spared = sabotage!(
+        "postgres-what-was-deleted-comes-back-by-forgetting",
+        spare_merged,
+        true
+    );
+    if sabotage!(
+        "postgres-forgetting-waits-for-a-snapshot",
+        true,
+        working.snapshots.is_empty()
+    ) {
+        entry::erase(batch, working, writes, &place, spared);
+    }
     Outcome::Removed
 }
 
@@ -129,9 +151,14 @@ pub(super) fn let_go(
     for entry in working.entries.values_mut().filter(|entry| {
         entry.scope_id == scope && entry.replaced_by == Some(row) && !entry.erased && !entry.linked
     }) {
-        if matches!(
+        let is_let_go = matches!(
             (entry.reason.as_deref(), spare_merged),
             (Some("superseded"), _) | (Some("merged"), false)
+        );
+        if sabotage!(
+            "postgres-a-group-does-not-see-whom-it-let-go",
+            is_let_go,
+            false
         ) {
             entry.reason = Some("deleted".to_owned());
             writes.state(entry);
@@ -154,9 +181,20 @@ pub(super) fn revive(
     };
     let gone =
         |by: i64| entry.replacement_erased || working.erased_rows.contains(&(entry.scope_id, by));
-    let merged = entry.reason.as_deref() == Some("merged")
-        && !entry.erased
-        && entry.replaced_by.is_some_and(gone);
+    let merged = sabotage!(
+        "postgres-what-was-superseded-comes-back",
+        entry.reason.as_deref() == Some("merged")
+            && !entry.erased
+            && sabotage!(
+                "postgres-an-entry-comes-back-beside-the-one-that-stands-for-it",
+                entry.replaced_by.is_some_and(gone),
+                true
+            ),
+        entry.reason.as_deref() == Some("superseded")
+            || entry.reason.as_deref() == Some("merged")
+                && !entry.erased
+                && entry.replaced_by.is_some_and(gone)
+    );
     let (Some(end), true) = (entry.rev_to, merged) else {
         return Outcome::Nothing;
     };
@@ -283,7 +321,10 @@ impl Kin {
             call(SIGN, &[t, scope, row, pass, signature]),
         );
         let (scope, row, spare) = &self.let_go;
-        add(!row.is_empty(), call(LET_GO, &[t, scope, row, spare]));
+        add(
+            sabotage!("postgres-nobody-is-let-go", !row.is_empty(), false),
+            call(LET_GO, &[t, scope, row, spare]),
+        );
     }
 }
 

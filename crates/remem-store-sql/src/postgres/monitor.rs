@@ -9,6 +9,7 @@ use super::connect::{Driver, Target};
 use super::error::{DatabaseError, failed, unavailable};
 use super::health::Health;
 use super::shared::Shared;
+use remem_core::sabotage;
 use remem_store::StoreError;
 use std::convert::Infallible;
 use std::future::poll_fn;
@@ -169,7 +170,10 @@ async fn send(shared: &Shared, client: &Client, notify: &Statement) -> Result<()
 
 fn hear(shared: &Shared, notification: &Notification) {
     match notification.channel() {
-        COMMITS => shared.read_payload(notification.payload()),
+        COMMITS => sabotage!(
+            "postgres-nodes-do-not-hear-of-each-other",
+            shared.read_payload(notification.payload())
+        ),
         _ => {
             shared.directory_version.fetch_add(1, Ordering::SeqCst);
         }

@@ -10,6 +10,7 @@
 
 use super::rows::{Param, Statement};
 use super::search::{Question, push_seen};
+use remem_core::sabotage;
 use remem_core::{Embedding, Tier, Typology};
 use remem_store::Filter;
 
@@ -73,7 +74,13 @@ impl<'a> Near<'a> {
         let way = || {
             Way::Kinds(
                 kinds()
-                    .filter(wanted)
+                    .filter(|kind| {
+                        sabotage!(
+                            "a-kind-that-nobody-asks-for-is-compared",
+                            wanted(kind),
+                            true
+                        )
+                    })
                     .map(|kind| (kind, many.contains(&kind)))
                     .collect(),
             )
@@ -83,7 +90,11 @@ impl<'a> Near<'a> {
 
     /// The filter leaves little.
     pub fn choose_left(&mut self) {
-        self.way = Way::Left;
+        self.way = sabotage!(
+            "a-filter-that-leaves-little-costs-the-whole-memory",
+            Way::Left,
+            Way::All
+        );
     }
 
     /// Whether a walk ended before `depth` of its kind were found; then the next way is chosen.
@@ -94,10 +105,14 @@ impl<'a> Near<'a> {
         let mut short = false;
         for (kind, along) in kinds.iter_mut().filter(|(_, along)| *along) {
             *along = found.iter().filter(|found| *found == kind).count() >= depth as usize;
-            short |= !*along;
+            short |= sabotage!("others-in-an-index-take-answers-away", !*along, false);
         }
         if short && narrows(filter) {
-            self.way = Way::Left;
+            self.way = sabotage!(
+                "a-filter-that-leaves-little-costs-the-whole-memory",
+                Way::Left,
+                Way::All
+            );
         }
         short
     }
@@ -117,12 +132,22 @@ impl<'a> Near<'a> {
             statement.push(joint, []);
             let tier = tier.as_str();
             let typology = typology.as_str();
-            let of_kind = format!(
-                " AND v.tier = '{tier}' AND v.typology = '{typology}' AND v.dimensions = {INDEXED_DIMENSIONS}"
+            let of_kind = sabotage!(
+                "an-index-without-its-condition",
+                format!(
+                    " AND v.tier = '{tier}' AND v.typology = '{typology}' AND v.dimensions = {INDEXED_DIMENSIONS}"
+                ),
+                format!(
+                    " AND v.tier = '{tier}' AND v.typology = '{typology}' AND v.dimensions+ 0 = {INDEXED_DIMENSIONS}"
+                )
             );
             match along {
                 true => self.push_along(statement, question, &of_kind),
-                false => self.push_all(statement, question, &of_kind),
+                false => sabotage!(
+                    "few-of-a-kind-are-looked-for-among-those-of-all",
+                    self.push_all(statement, question, &of_kind),
+                    self.push_along(statement, question, &of_kind)
+                ),
             }
             joint = ") UNION ALL (";
         }
@@ -137,11 +162,15 @@ impl<'a> Near<'a> {
             Param::Text(question.scope.tenant.as_str()),
             Param::Number(self.model),
         ];
-        let of_memory = format!(
+        let of_memory = sabotage!("a-plan-that-reads-the-vectors-of-all", format!(
             " AS far FROM remem.vector v
              WHERE v.tenant_id = ? AND v.scope_id = (SELECT scope_id FROM s) AND v.model = ?{of_kind} ORDER BY far, v.row_id DESC) n
              CROSS JOIN LATERAL ("
-        );
+        ), format!(
+            " AS far FROM remem.vector v
+             WHERE v.tenant_id = ? AND v.scope_id+ 0 = (SELECT scope_id FROM s) AND v.model = ?{of_kind} ORDER BY far, v.row_id DESC) n
+             CROSS JOIN LATERAL ("
+        ));
         statement.push(&of_memory, key);
         push_seen(statement, question, " AND e.row_id = n.row_id");
         statement.push(

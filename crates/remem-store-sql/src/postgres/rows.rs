@@ -2,6 +2,7 @@
 
 use super::error::failed;
 use remem_core::entry::{Facets, RevRange};
+use remem_core::sabotage;
 use remem_core::{
     Entry, EntryId, Evidence, InteractionId, MemoryRef, Revision, RunId, SessionId, Timestamp,
     WorldId,
@@ -167,13 +168,24 @@ impl<'a> Statement<'a> {
     /// As `push_live`, of a part: an index that holds only what is there cannot serve a condition
     /// on both.
     pub fn push_part(&mut self, tenant: &'a str, scope_id: &str, at: &'a ReadAt, part: Part) {
-        self.push("e.tenant_id = ?", [Param::Text(tenant)]);
+        sabotage!(
+            "postgres-no-where-and-no-policy",
+            self.push("e.tenant_id = ?", [Param::Text(tenant)]),
+            self.push("true", [])
+        );
         self.push(&format!(" AND e.scope_id = {scope_id}"), []);
         let now = at.instant().0;
         let holds = " AND (e.valid_at IS NULL OR e.valid_at <= ?) AND (e.invalid_at IS NULL OR e.invalid_at > ?";
         match at {
             ReadAt::Now(_) => {
-                self.push(" AND e.rev_to IS NULL", []);
+                self.push(
+                    sabotage!(
+                        "postgres-removed-entries-show",
+                        " AND e.rev_to IS NULL",
+                        " "
+                    ),
+                    [],
+                );
                 self.push(
                     &format!("{holds})"),
                     [Param::Number(now), Param::Number(now)],
@@ -197,7 +209,7 @@ impl<'a> Statement<'a> {
             }
             ReadAt::AsOf { then, .. } => {
                 match part {
-                    Part::There => self.push(" AND e.rev_to IS NULL", []),
+                    Part::There => self.push(sabotage!("postgres-removed-entries-show", " AND e.rev_to IS NULL", " "), []),
                     Part::Ended => self.push(" AND e.rev_to IS NOT NULL AND e.erased_at IS NULL AND e.removed_reason = 'invalidated'", []),
                     Part::Both => self.push(" AND e.erased_at IS NULL AND (e.rev_to IS NULL OR e.removed_reason = 'invalidated')", []),
                 }
@@ -206,7 +218,11 @@ impl<'a> Statement<'a> {
             }
         }
         self.push(
-            " AND (e.expires_at IS NULL OR e.expires_at > ?)",
+            sabotage!(
+                "postgres-an-entry-lives-a-millisecond-too-long",
+                " AND (e.expires_at IS NULL OR e.expires_at > ?)",
+                " AND (e.expires_at IS NULL OR e.expires_at >= ?)"
+            ),
             [Param::Number(at.instant().0)],
         );
     }
@@ -219,17 +235,32 @@ impl<'a> Statement<'a> {
         let ended = " AND e.erased_at IS NULL AND e.rev_to IS NOT NULL AND e.rev_to > ?";
         let both = " AND e.erased_at IS NULL AND (e.rev_to IS NULL OR e.rev_to > ?)";
         match part {
-            Part::There => self.push(" AND e.rev_to IS NULL", []),
+            Part::There => self.push(
+                sabotage!(
+                    "postgres-removed-entries-show",
+                    " AND e.rev_to IS NULL",
+                    " "
+                ),
+                [],
+            ),
             Part::Ended => self.push(ended, [Param::Number(revision)]),
             Part::Both => self.push(both, [Param::Number(revision)]),
         }
         self.push(
-            " AND (e.rev_from <= ? OR e.written_by_run = ANY(?))",
+            sabotage!(
+                "postgres-other-writers-show-through-a-snapshot",
+                " AND (e.rev_from <= ? OR e.written_by_run = ANY(?))",
+                " AND (0::bigint <= ? OR e.written_by_run = ANY(?))"
+            ),
             [Param::Number(revision), own()],
         );
         if part != Part::There {
             self.push(
-                " AND (e.removed_by_run IS NULL OR e.removed_by_run <> ALL(?))",
+                sabotage!(
+                    "postgres-a-run-s-own-delete-still-shows",
+                    " AND (e.removed_by_run IS NULL OR e.removed_by_run <> ALL(?))",
+                    " AND (?::text[] IS NOT NULL)"
+                ),
                 [own()],
             );
         }

@@ -4,6 +4,7 @@
 
 use super::connect::Target;
 use super::error::failed;
+use remem_core::sabotage_sql;
 use remem_store::StoreError;
 use tokio_postgres::{Client, Error};
 
@@ -192,7 +193,10 @@ async fn in_transaction(client: &Client, password: &str) -> Result<Migrated, Sch
         let found = step_of(client, series).await.map_err(failed)?;
         refuse_newer(series, steps, found)?;
         for step in steps.iter().filter(|step| step.number > found) {
-            client.batch_execute(step.sql).await.map_err(failed)?;
+            client
+                .batch_execute(sabotage_sql!(step.sql))
+                .await
+                .map_err(failed)?;
             let record = "INSERT INTO remem.schema_step (series, number, name) VALUES ($1, $2, $3)";
             client
                 .execute(record, &[series, &step.number, &step.name])
@@ -203,7 +207,7 @@ async fn in_transaction(client: &Client, password: &str) -> Result<Migrated, Sch
     }
     client
         .batch_execute(
-            &WALLS
+            &sabotage_sql!(WALLS)
                 .replace("{app}", &app)
                 .replace("{worker}", &worker)
                 .replace("{reviewer}", &reviewer),

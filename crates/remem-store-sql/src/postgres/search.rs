@@ -15,6 +15,7 @@ use super::read::{push_cell, push_created, push_tags};
 use super::rows::{ENTRY_COLUMNS, ENTRY_WIDTH, Param, Part, Statement, entry, get};
 use crate::stored::content_hash;
 use crate::{bm25, spelling, terms};
+use remem_core::sabotage;
 use remem_core::{Embedding, Entry, EntryId, Scope};
 use remem_store::{Around, Candidate, Filter, Found, Probe, ReadAt, StoreError};
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -371,7 +372,11 @@ pub(super) fn around<'a>(
     );
     statement.push_live(tenant, place, at);
     statement.push(
-        " AND e.id_hash = w.id_hash AND e.id = w.id OFFSET 0) e) ",
+        sabotage!(
+            "neighbours-are-looked-for-in-the-whole-memory",
+            " AND e.id_hash = w.id_hash AND e.id = w.id OFFSET 0) e) ",
+            " AND e.id = w.id AND w.id_hash IS NOT NULL OFFSET 0) e) "
+        ),
         [],
     );
     statement.push(

@@ -4,6 +4,7 @@
 use super::gate::{Call, call};
 use super::load::Working;
 use super::save::Writes;
+use remem_core::sabotage;
 use remem_core::{Batch, Change, Reason, Ties};
 use std::collections::HashMap;
 
@@ -104,7 +105,11 @@ impl Retied {
     fn untie(&mut self, place: Place) {
         // What has followed elsewhere before, because the text of a gist's source goes, is not this
         // one's any more.
-        if !self.moved.contains_key(&place) {
+        if sabotage!(
+            "postgres-records-go-with-the-text-of-a-gist-s-source",
+            !self.moved.contains_key(&place),
+            true
+        ) {
             self.gone.push(place);
         }
         // What was to follow to this one goes with it.

@@ -1,7 +1,7 @@
 //! Counts the requests that wait for a connection, so that one tenant cannot fill the line in front
 //! of the others.
 
-use remem_core::TenantId;
+use remem_core::{TenantId, sabotage};
 use remem_store::{KeyHash, StoreError};
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
@@ -35,7 +35,8 @@ impl Waiters {
         if let Some(account) = &account {
             let mut counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
             let count = counts.entry(account.clone()).or_default();
-            if *count >= self.per_account_max {
+            let is_full = *count >= self.per_account_max;
+            if sabotage!("postgres-one-tenant-fills-the-line", is_full, false) {
                 return Err(StoreError::Busy);
             }
             *count += 1;

@@ -7,6 +7,7 @@ use super::load::{EntryRow, Working};
 use super::rows::{ENTRY_COLUMNS, ENTRY_WIDTH, entry as entry_of, get, get_u64};
 use super::save::Writes;
 use super::{entry, tie};
+use remem_core::sabotage;
 use remem_core::{
     Actor, Batch, Closing, EntryId, Evidence, MemoryRef, PrincipalId, Reason, Revision, RuleId,
     RuleText, Scope, TenantId, Timestamp, WorldId,
@@ -39,7 +40,11 @@ pub(super) fn close(
         .get(&place)
         .is_some_and(|entry| is_live(entry, batch))
     {
-        return shorten(batch, working, writes, &place, closing, before);
+        return sabotage!(
+            "postgres-a-late-answer-takes-no-time-from-what-is-over",
+            shorten(batch, working, writes, &place, closing, before),
+            Outcome::Nothing
+        );
     }
     let revision = tick(batch, working, before).0.cast_signed();
     let at = working.clock.at;

@@ -5,6 +5,7 @@ use super::rows::scope_id;
 use super::{record, snapshot};
 use crate::stored::{outcomes_from_stored, outcomes_to_stored};
 use remem_core::event::{Link, chain_hash};
+use remem_core::sabotage;
 use remem_core::{
     Batch, Change, EntryId, EventBody, MemoryRef, Rejection, Revision, RunId, Seq, TenantId,
     Timestamp,
@@ -75,7 +76,13 @@ impl<'a> Applying<'a> {
         if let Some(answer) = self.replay()? {
             return Ok(answer);
         }
-        if !self.expectations_hold()? || !self.fence_holds()? || !self.preconditions_hold()? {
+        if sabotage!(
+            "leases-do-not-fence",
+            sabotage!("expectations-ignored", !self.expectations_hold()?, false)
+                || !self.fence_holds()?,
+            !self.expectations_hold()?
+        ) || !self.preconditions_hold()?
+        {
             return Ok(Err(StoreError::Conflict));
         }
         let before = self.clock.revision;
@@ -83,8 +90,11 @@ impl<'a> Applying<'a> {
         let batch: &'a Batch = self.batch;
         for change in batch.changes() {
             let outcome = self.change(change, before)?;
-            if outcome != Outcome::Nothing
-                && let Some(event) = change.event()
+            if sabotage!(
+                "a-change-without-its-event",
+                outcome != Outcome::Nothing,
+                outcome == Outcome::Removed
+            ) && let Some(event) = change.event()
             {
                 self.tick(before);
                 self.append(change, &event)?;
@@ -177,12 +187,20 @@ impl<'a> Applying<'a> {
             Change::Release if self.batch.run().is_none() => Ok(Outcome::Nothing),
             Change::Release => {
                 snapshot::release(self.db, self.batch)?;
-                self.erased |= snapshot::leaves_work(self.db, self.batch.tenant())?;
+                sabotage!(
+                    "nobody-is-told-that-a-run-let-go",
+                    self.erased |= snapshot::leaves_work(self.db, self.batch.tenant())?
+                );
                 Ok(Outcome::Done)
             }
             Change::Record { kind, .. } => {
                 let outcome = self.record(change)?;
-                if outcome != Outcome::Nothing && kind.is_revision() {
+                if sabotage!(
+                    "a-change-without-its-event",
+                    outcome != Outcome::Nothing,
+                    outcome == Outcome::Removed
+                ) && kind.is_revision()
+                {
                     self.tick(before);
                 }
                 Ok(outcome)
@@ -208,11 +226,15 @@ impl<'a> Applying<'a> {
             seq: clock.seq,
             revision: clock.revision,
             at: clock.at,
-            run: run_link,
+            run: sabotage!(
+                "the-chain-does-not-cover-the-run",
+                run_link,
+                run_link.filter(|_| false)
+            ),
             kind,
             payload: &payload,
         };
-        clock.chain = chain_hash(&clock.chain, &link);
+        clock.chain = chain_hash(&sabotage!("broken-chain", clock.chain, [0; 32]), &link);
         self.db
             .prepare_cached(
                 "INSERT INTO event (tenant_id, seq, revision, at, run_id, run_seq, recorded_at, kind, payload, hash)
@@ -236,7 +258,7 @@ impl<'a> Applying<'a> {
     /// The run's log counts by itself: gapless, whatever else the tenant does meanwhile.
     fn next_in_run(&self, run: &str) -> rusqlite::Result<u64> {
         self.db
-            .prepare_cached("SELECT coalesce(max(run_seq) + 1, 0) FROM event WHERE tenant_id = ?1 AND run_id = ?2")?
+            .prepare_cached(sabotage!("a-run-s-log-has-gaps", "SELECT coalesce(max(run_seq) + 1, 0) FROM event WHERE tenant_id = ?1 AND run_id = ?2", "SELECT coalesce(max(run_seq) + 2, 0) FROM event WHERE tenant_id = ?1 AND run_id = ?2"))?
             .query_row(params![self.batch.tenant().as_str(), run], |row| row.get(0))
     }
 
@@ -307,7 +329,7 @@ impl<'a> Applying<'a> {
         let Some((body, at, revision, outcomes)) = found else {
             return Ok(None);
         };
-        if body != key.body {
+        if sabotage!("any-body-for-a-key", body != key.body, false) {
             return Ok(Some(Err(Rejection::IdempotencyMismatch.into())));
         }
         let Some(outcomes) = outcomes_from_stored(&outcomes) else {

@@ -2,6 +2,7 @@
 
 use super::connection::failed;
 use super::rows::{ENTRY_COLUMNS, ENTRY_WIDTH, Part, Statement, boxed, entry, scope_id};
+use remem_core::sabotage;
 use remem_core::{Entry, EntryId, Scope};
 use remem_store::{Around, ReadAt, StoreError};
 use rusqlite::Connection;
@@ -91,7 +92,11 @@ fn beside(scope: &Scope, scope_id: i64, ids: &[EntryId], reach: u32, at: &ReadAt
         // Without the signs SQLite goes along the index by time alone: of entries of one import it
         // would read all.
         statement.push(
-            &format!(" AND (e.created_at, e.id) {sign} (+o.created_at, +o.id)"),
+            &sabotage!(
+                "neighbours-are-looked-for-by-time-alone",
+                format!(" AND (e.created_at, e.id) {sign} (+o.created_at, +o.id)"),
+                format!(" AND (e.created_at, e.id) {sign} (o.created_at,o.id)")
+            ),
             [],
         );
         statement.push(

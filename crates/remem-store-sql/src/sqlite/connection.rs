@@ -2,6 +2,7 @@
 //! before it passed here.
 
 use super::identity;
+use remem_core::{sabotage, sabotage_sql};
 use remem_store::StoreError;
 use rusqlite::config::DbConfig;
 use rusqlite::hooks::{AuthAction, AuthContext, Authorization};
@@ -103,7 +104,10 @@ pub(super) fn writer(path: &Path, migrations: &[Migration]) -> Result<Connection
 /// first.
 pub(super) fn reader(path: &Path) -> Result<Connection, StoreError> {
     let mut db = reader_of_all(path)?;
-    db.authorizer(Some(without_review)).map_err(failed)?;
+    sabotage!(
+        "readers-see-what-is-under-review",
+        db.authorizer(Some(without_review)).map_err(failed)?
+    );
     Ok(db)
 }
 
@@ -146,12 +150,20 @@ fn prepare(db: &Connection) -> Result<(), StoreError> {
     // Plans depend on no parameter. Otherwise SQLite would parse a kept statement anew each time
     // one is bound that a partial index might care about, which took a third of the time of a
     // search.
-    db.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)
-        .map_err(failed)?;
+    db.set_db_config(
+        DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG,
+        sabotage!("a-kept-statement-is-parsed-again-and-again", true, false),
+    )
+    .map_err(failed)?;
     // Setting the journal mode answers with the new mode, hence the query.
     db.pragma_update_and_check(None, "journal_mode", "wal", |_| Ok(()))
         .map_err(failed)?;
-    for (name, value) in SETTINGS {
+    for (name, wanted) in SETTINGS {
+        let value = sabotage!(
+            "freed-space-not-zeroed",
+            wanted,
+            if name == "secure_delete" { "0" } else { wanted }
+        );
         db.pragma_update_and_check(None, name, value, |_| Ok(()))
             .or_else(ignore_no_rows)
             .map_err(failed)?;
@@ -238,7 +250,8 @@ fn migration_step(
     let Some(migration) = migrations.get(version as usize) else {
         return Ok(false);
     };
-    db.execute_batch(migration.sql).map_err(failed)?;
+    db.execute_batch(sabotage_sql!(migration.sql))
+        .map_err(failed)?;
     db.pragma_update(None, "application_id", APPLICATION_ID)
         .map_err(failed)?;
     db.pragma_update(None, "user_version", version + 1)

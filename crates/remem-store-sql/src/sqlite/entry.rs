@@ -4,6 +4,7 @@ use super::apply::Applying;
 use super::rows::{scope_id, scope_id_or_create};
 use super::snapshot;
 use crate::stored::content_hash;
+use remem_core::sabotage;
 use remem_core::{Admitted, EntryId, MemoryRef, Revision, RunId, Timestamp};
 use remem_store::Outcome;
 use rusqlite::{OptionalExtension, Row, ToSql, params};
@@ -34,7 +35,7 @@ impl Applying<'_> {
         let given = admitted.origin().and_then(|origin| origin.created_at);
         let created_at = given.map_or(self.clock.at, |t| t.min(self.clock.at));
         let tags: Vec<&str> = admitted.tags().collect();
-        let facets: _ = admitted.facets();
+        let facets = admitted.facets();
         self.db
             .prepare_cached(
                 "INSERT INTO entry (tenant_id, scope_id, id, tier, typology, content, tags, metadata, created_at, expires_at,
@@ -126,11 +127,24 @@ impl Applying<'_> {
         let revision = self.tick(before);
         let held = self.is_linked(entry.row)?;
         self.take_away(entry.row, revision, if held { "held" } else { reason })?;
-        self.untie(entry.scope, entry.row)?;
+        sabotage!(
+            "records-outlive-their-source",
+            self.untie(entry.scope, entry.row)?
+        );
         if held {
-            self.unsign(entry.scope, entry.row)?;
-        } else if reason == "expired" || !snapshot::is_held(self.db, self.batch.tenant(), revision)?
-        {
+            sabotage!(
+                "a-signature-outlives-its-text",
+                self.unsign(entry.scope, entry.row)?
+            );
+        } else if sabotage!(
+            "a-snapshot-outranks-time",
+            sabotage!(
+                "a-delete-erases-though-a-run-reads",
+                reason == "expired",
+                true
+            ) || !snapshot::is_held(self.db, self.batch.tenant(), revision)?,
+            !snapshot::is_held(self.db, self.batch.tenant(), revision)?
+        ) {
             self.erase(id, &entry, false)?;
         }
         Ok(Outcome::Removed)
@@ -165,10 +179,18 @@ impl Applying<'_> {
         id: &EntryId,
     ) -> rusqlite::Result<Outcome> {
         let free = format!("{} AND {}", snapshot::SPENT, snapshot::FREE);
-        let Some(entry) = self.find(memory_ref, id, &free)? else {
+        let may_go = sabotage!(
+            "text-is-erased-before-the-last-reader-has-gone",
+            free.as_str(),
+            snapshot::SPENT
+        );
+        let Some(entry) = self.find(memory_ref, id, may_go)? else {
             return Ok(Outcome::Nothing);
         };
-        self.erase(id, &entry, false)?;
+        sabotage!(
+            "text-stays-after-the-last-reader-has-gone",
+            self.erase(id, &entry, false)?
+        );
         Ok(Outcome::Removed)
     }
 
@@ -257,10 +279,19 @@ impl Applying<'_> {
         entry: &Indexed,
         spare_merged: bool,
     ) -> rusqlite::Result<()> {
-        self.unindex(id, entry)?;
-        self.unsign(entry.scope, entry.row)?;
-        self.untie(entry.scope, entry.row)?;
-        self.let_go(entry.scope, entry.row, spare_merged)?;
+        sabotage!("deleted-text-stays-in-the-index", self.unindex(id, entry)?);
+        sabotage!(
+            "a-signature-outlives-its-text",
+            self.unsign(entry.scope, entry.row)?
+        );
+        sabotage!(
+            "records-outlive-their-source",
+            self.untie(entry.scope, entry.row)?
+        );
+        sabotage!(
+            "nobody-is-let-go",
+            self.let_go(entry.scope, entry.row, spare_merged)?
+        );
         let sql = "UPDATE entry SET content = '', tags = '[]', metadata = NULL, content_hash = NULL, erased_at = ?3
                    WHERE tenant_id = ?1 AND row_id = ?2";
         let at = self.clock.at.max(self.batch.at());
@@ -274,7 +305,10 @@ impl Applying<'_> {
     }
 
     fn unindex(&self, id: &EntryId, entry: &Indexed) -> rusqlite::Result<()> {
-        self.unlearn(entry.scope, entry.row)?;
+        sabotage!(
+            "a-deleted-text-leaves-its-vector",
+            self.unlearn(entry.scope, entry.row)?
+        );
         let sql = "DELETE FROM entry_tag WHERE tenant_id = ?1 AND scope_id = ?2 AND tag = ?3 AND created_at = ?4 AND id = ?5";
         for tag in serde_json::from_str::<Vec<String>>(&entry.tags).unwrap_or_default() {
             self.db.prepare_cached(sql)?.execute(params![

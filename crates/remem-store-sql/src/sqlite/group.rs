@@ -10,6 +10,7 @@ use super::connection::failed;
 use super::tenant::State;
 use super::{identity, maintain, record, workshop};
 use crate::queue::{Job, Leading, Queue, Waiting, hear, tell};
+use remem_core::sabotage;
 use remem_core::{Batch, Timestamp};
 use remem_store::{Committed, StoreError};
 use rusqlite::{Connection, ErrorCode};
@@ -99,7 +100,10 @@ fn scrub(
         // Only this thread moves the mark, so a put cannot lower it in between.
         Ok((next_expiry, more)) => {
             state.due.next_expiry.store(*next_expiry, Ordering::Relaxed);
-            state.due.scrub.fetch_or(*more, Ordering::Relaxed);
+            sabotage!(
+                "a-scrub-hides-what-a-run-let-go-of",
+                state.due.scrub.fetch_or(*more, Ordering::Relaxed)
+            );
         }
         Err(_) => state.due.scrub.store(true, Ordering::Relaxed),
     }
@@ -153,8 +157,14 @@ fn transaction<'a>(
     batches: impl Iterator<Item = &'a Batch>,
 ) -> Result<Vec<Result<Committed, StoreError>>, rusqlite::Error> {
     db.execute_batch("BEGIN IMMEDIATE")?;
-    let applied = apply_all(db, state, batches)
-        .and_then(|applied| db.execute_batch("COMMIT").map(|()| applied));
+    let applied = apply_all(db, state, batches).and_then(|applied| {
+        db.execute_batch(sabotage!(
+            "acknowledged-before-the-flush",
+            "COMMIT",
+            "ROLLBACK"
+        ))
+        .map(|()| applied)
+    });
     match applied {
         Ok(applied) => {
             state

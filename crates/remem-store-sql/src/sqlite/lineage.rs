@@ -5,6 +5,7 @@ use super::apply::Applying;
 use super::connection::failed;
 use super::rows::{ENTRY_COLUMNS, ENTRY_WIDTH, entry, scope_id};
 use super::snapshot;
+use remem_core::sabotage;
 use remem_core::{
     Entry, EntryId, MemoryRef, Reason, Revision, RunId, Scope, Subject, TenantId, Timestamp,
 };
@@ -113,7 +114,10 @@ impl Applying<'_> {
             self.clock.at.0
         ])?;
         self.unsign(gone.scope, gone.row)?;
-        self.retie(gone.scope, gone.row, reason, kept.row)?;
+        sabotage!(
+            "records-do-not-follow",
+            self.retie(gone.scope, gone.row, reason, kept.row)?
+        );
         if reason == Reason::Merged {
             let sql = "UPDATE entry SET support = support + (SELECT support FROM entry WHERE tenant_id = ?1 AND row_id = ?2)
                        WHERE tenant_id = ?1 AND row_id = ?3";
@@ -122,10 +126,13 @@ impl Applying<'_> {
                 .execute(params![tenant, gone.row, kept.row])?;
             self.link(kept.scope, kept.row, gone.scope, gone.row)?;
         }
-        if !held
-            && !reason.keeps_text()
-            && !snapshot::is_held(self.db, self.batch.tenant(), revision)?
-        {
+        if sabotage!(
+            "merged-text-goes-at-once",
+            !held
+                && !reason.keeps_text()
+                && !snapshot::is_held(self.db, self.batch.tenant(), revision)?,
+            !held && !snapshot::is_held(self.db, self.batch.tenant(), revision)?
+        ) {
             self.erase(id, &gone, false)?;
         }
         Ok(Outcome::Removed)
@@ -143,7 +150,7 @@ impl Applying<'_> {
         let tenant = self.batch.tenant().as_str();
         self.db
             .prepare_cached(
-                "DELETE FROM entry_subject WHERE tenant_id = ?1 AND scope_id = ?2 AND row_id = ?3",
+                sabotage!("forgetting-leaves-subjects", "DELETE FROM entry_subject WHERE tenant_id = ?1 AND scope_id = ?2 AND row_id = ?3", "DELETE FROM entry_subject WHERE 0 AND tenant_id = ?1 AND scope_id = ?2 AND row_id = ?3"),
             )?
             .execute(params![tenant, scope, row])?;
         let Some(entry) = self.find(memory_ref, id, "erased_at IS NULL")? else {
@@ -162,7 +169,18 @@ impl Applying<'_> {
         self.db
             .prepare_cached(sql)?
             .execute(params![tenant, row, revision.0, self.clock.at.0])?;
-        self.erase(id, &entry, spare_merged)?;
+        let spared = sabotage!(
+            "what-was-deleted-comes-back-by-forgetting",
+            spare_merged,
+            true
+        );
+        if sabotage!(
+            "forgetting-waits-for-a-snapshot",
+            true,
+            !snapshot::is_held(self.db, self.batch.tenant(), revision)?
+        ) {
+            self.erase(id, &entry, spared)?;
+        }
         Ok(Outcome::Removed)
     }
 
@@ -174,8 +192,10 @@ impl Applying<'_> {
         id: &EntryId,
         before: Revision,
     ) -> rusqlite::Result<Outcome> {
-        let merged = "removed_reason = 'merged' AND erased_at IS NULL AND EXISTS (SELECT 1 FROM entry r
-            WHERE r.tenant_id = entry.tenant_id AND r.row_id = entry.replaced_by AND r.erased_at IS NOT NULL)";
+        let merged = sabotage!("what-was-superseded-comes-back", sabotage!("an-entry-comes-back-beside-the-one-that-stands-for-it", "removed_reason = 'merged' AND erased_at IS NULL AND EXISTS (SELECT 1 FROM entry r
+            WHERE r.tenant_id = entry.tenant_id AND r.row_id = entry.replaced_by AND r.erased_at IS NOT NULL)", "removed_reason = 'merged' AND erased_at IS NULL AND EXISTS (SELECT 1 FROM entry r
+            WHERE r.tenant_id = entry.tenant_id AND r.row_id = entry.replaced_by )"), "removed_reason = 'superseded' OR removed_reason = 'merged' AND erased_at IS NULL AND EXISTS (SELECT 1 FROM entry r
+            WHERE r.tenant_id = entry.tenant_id AND r.row_id = entry.replaced_by AND r.erased_at IS NOT NULL)");
         let Some(entry) = self.find(memory_ref, id, merged)? else {
             return Ok(Outcome::Nothing);
         };
@@ -254,11 +274,16 @@ pub(super) fn unsigned(
     after: Option<RowCursor>,
     limit: u32,
 ) -> Result<Vec<(RowCursor, Entry)>, StoreError> {
-    let sql = format!(
+    let statement = format!(
         "SELECT {ENTRY_COLUMNS}, e.row_id FROM entry e INDEXED BY entry_eligible
          WHERE e.tenant_id = ?1 AND e.scope_id = ?2 AND e.row_id > ?3 AND {ELIGIBLE} AND NOT EXISTS (SELECT 1 FROM signature g
            WHERE g.tenant_id = e.tenant_id AND g.scope_id = e.scope_id AND g.row_id = e.row_id)
          ORDER BY e.row_id LIMIT ?4"
+    );
+    let sql = sabotage!(
+        "consolidation-takes-what-will-end",
+        statement,
+        statement.replace("e.expires_at IS NULL AND", "")
     );
     let Some(found) = scope_id(db, &scope.tenant, &scope.memory_ref).map_err(failed)? else {
         return Ok(Vec::new());
@@ -281,9 +306,14 @@ pub(super) fn entries_at(
     scope: &Scope,
     rows: &[RowCursor],
 ) -> Result<Vec<(RowCursor, Entry)>, StoreError> {
-    let sql = format!(
+    let statement = format!(
         "SELECT {ENTRY_COLUMNS}, e.row_id FROM (SELECT DISTINCT value AS row_id FROM json_each(?3)) w CROSS JOIN entry e ON e.row_id = w.row_id
          WHERE e.tenant_id = ?1 AND e.scope_id = ?2 AND {ELIGIBLE} ORDER BY e.row_id"
+    );
+    let sql = sabotage!(
+        "consolidation-takes-what-will-end",
+        statement,
+        statement.replace("e.expires_at IS NULL AND", "")
     );
     let Some(found) = scope_id(db, &scope.tenant, &scope.memory_ref).map_err(failed)? else {
         return Ok(Vec::new());
@@ -316,10 +346,15 @@ pub(super) fn signatures(
     after: Option<RowCursor>,
     limit: u32,
 ) -> Result<Vec<Signed>, StoreError> {
-    let sql = format!(
+    let statement = format!(
         "SELECT g.row_id, e.id, e.created_at, e.typology, g.pass, g.signature FROM signature g
          CROSS JOIN entry e ON e.tenant_id = g.tenant_id AND e.row_id = g.row_id
          WHERE g.tenant_id = ?1 AND g.scope_id = ?2 AND g.row_id > ?3 AND {ELIGIBLE} ORDER BY g.row_id LIMIT ?4"
+    );
+    let sql = sabotage!(
+        "consolidation-takes-what-will-end",
+        statement,
+        statement.replace("e.expires_at IS NULL AND", "")
     );
     let Some(found) = scope_id(db, &scope.tenant, &scope.memory_ref).map_err(failed)? else {
         return Ok(Vec::new());
@@ -430,11 +465,19 @@ pub(super) fn trace(
     tenant: &TenantId,
     subject: &Subject,
 ) -> Result<Trace, StoreError> {
-    let sql = format!(
+    let statement = format!(
         "{CARRYING} SELECT s.memory_ref, e.id, e.erased_at IS NOT NULL, e.content_hash, EXISTS (SELECT 1 FROM entry_subject g
            WHERE g.tenant_id = ?1 AND g.subject = ?2 AND g.scope_id = c.scope_id AND g.row_id = c.row_id) FROM carrying c
          CROSS JOIN entry e ON e.tenant_id = ?1 AND e.row_id = c.row_id CROSS JOIN scope s ON s.tenant_id = ?1 AND s.scope_id = c.scope_id
          ORDER BY s.memory_ref, e.rev_from, e.id"
+    );
+    let sql = sabotage!(
+        "a-trace-goes-one-step",
+        statement,
+        statement.replace(
+            "FROM carrying c CROSS JOIN lineage l\n      ON l.tenant_id",
+            "FROM entry_subject c CROSS JOIN lineage l\n      ON c.subject = ?2 AND l.tenant_id"
+        )
     );
     let read = |row: &Row<'_>| {
         let memory_ref: String = row.get(0)?;

@@ -7,6 +7,7 @@ use super::rows::{ENTRY_COLUMNS, ENTRY_WIDTH, entry};
 use super::{record, snapshot, vector};
 use crate::stored::content_hash;
 use remem_core::event::{Link, chain_hash};
+use remem_core::sabotage;
 use remem_core::{Entry, EntryId, MemoryRef, Revision, Seq, TenantId, Timestamp};
 use remem_store::{RowCursor, Stale, StoreError};
 use rusqlite::{Connection, Params, Row, params};
@@ -146,7 +147,15 @@ pub(super) fn scrub(
         db.execute_batch("VACUUM").map_err(failed)?;
     }
     let busy: i64 = db
-        .query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get(0))
+        .query_row(
+            sabotage!(
+                "log-not-cut-off",
+                "PRAGMA wal_checkpoint(TRUNCATE)",
+                "PRAGMA wal_checkpoint(PASSIVE)"
+            ),
+            [],
+            |row| row.get(0),
+        )
         .map_err(failed)?;
     if busy != 0 {
         return Err(StoreError::Busy);

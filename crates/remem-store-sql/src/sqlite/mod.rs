@@ -28,6 +28,7 @@ mod workshop;
 use crate::stored::refuse_inert;
 pub(crate) use connection::failed;
 pub use directory::SqliteDirectory;
+use remem_core::sabotage;
 
 use async_trait::async_trait;
 use remem_core::{
@@ -235,7 +236,11 @@ fn tenant_path(folder: &Path, tenant: &TenantId) -> PathBuf {
             name.push_str(&format!("~{byte:02x}"));
         }
     }
-    folder.join("tenants").join(format!("{name}.db"))
+    folder.join("tenants").join(sabotage!(
+        "one-file-for-all-tenants",
+        format!("{name}.db"),
+        format!("all{}.db", name.len() * 0)
+    ))
 }
 
 /// Runs blocking work off the async threads.

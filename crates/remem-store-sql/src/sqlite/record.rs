@@ -5,6 +5,7 @@ use super::apply::Applying;
 use super::connection::failed;
 use super::rows::scope_id;
 use crate::stored::{after_prefix, record_table};
+use remem_core::sabotage;
 use remem_core::{
     Batch, Change, EntryId, MemoryRef, Precondition, Reason, Record, RecordKind, TenantId, Ties,
     Timestamp,
@@ -41,7 +42,12 @@ pub(super) fn holds(db: &Connection, batch: &Batch, change: &Change) -> rusqlite
     else {
         return Ok(true);
     };
-    Ok(is_like(db, batch.tenant(), *kind, key, precondition)? && source_holds(db, batch, ties)?)
+    Ok(is_like(db, batch.tenant(), *kind, key, precondition)?
+        && sabotage!(
+            "anything-is-tied-to-what-has-ended",
+            source_holds(db, batch, ties)?,
+            (source_holds(db, batch, ties)? || true)
+        ))
 }
 
 /// Whether a record is as it is expected to be.
@@ -178,8 +184,13 @@ impl Applying<'_> {
     ) -> rusqlite::Result<()> {
         let sql = match reason {
             Reason::Superseded => {
-                "UPDATE record SET due = NULL, topic = NULL, version = version + 1
+                sabotage!(
+                    "what-was-superseded-is-awaited",
+                    "UPDATE record SET due = NULL, topic = NULL, version = version + 1
+                 WHERE tenant_id = ?1 AND source_scope = ?2 AND source_row = ?3 AND ?4 IS NOT NULL",
+                    "UPDATE record SET  version = version + 1
                  WHERE tenant_id = ?1 AND source_scope = ?2 AND source_row = ?3 AND ?4 IS NOT NULL"
+                )
             }
             Reason::Merged | Reason::Compacted => {
                 "UPDATE record SET source_row = ?4 WHERE tenant_id = ?1 AND source_scope = ?2 AND source_row = ?3"

@@ -2,6 +2,7 @@
 
 use super::identity::seen;
 use remem_core::entry::{Facets, RevRange};
+use remem_core::sabotage;
 use remem_core::{
     Entry, EntryId, Evidence, InteractionId, MemoryRef, Revision, RunId, SessionId, TenantId,
     Timestamp, WorldId,
@@ -114,7 +115,11 @@ impl Statement {
     /// on both.
     pub fn push_part(&mut self, tenant: &TenantId, scope: i64, at: &ReadAt, part: Part) {
         self.push(
-            "e.tenant_id = ? AND e.scope_id = ? AND ",
+            sabotage!(
+                "another-memory-shows",
+                "e.tenant_id = ? AND e.scope_id = ? AND ",
+                "e.tenant_id = ? AND e.scope_id <> ? + 1000 AND "
+            ),
             boxed([&tenant.as_str().to_owned(), &scope]),
         );
         self.push(&seen("e"), []);
@@ -122,7 +127,10 @@ impl Statement {
         let holds = " AND (e.valid_at IS NULL OR e.valid_at <= ?) AND (e.invalid_at IS NULL OR e.invalid_at > ?";
         match at {
             ReadAt::Now(_) => {
-                self.push(" AND e.rev_to IS NULL", []);
+                self.push(
+                    sabotage!("removed-entries-show", " AND e.rev_to IS NULL", " "),
+                    [],
+                );
                 self.push(&format!("{holds})"), boxed([&now, &now]));
             }
             ReadAt::Snapshot {
@@ -141,7 +149,7 @@ impl Statement {
             }
             ReadAt::AsOf { then, .. } => {
                 match part {
-                    Part::There => self.push(" AND e.rev_to IS NULL", []),
+                    Part::There => self.push(sabotage!("removed-entries-show", " AND e.rev_to IS NULL", " "), []),
                     Part::Ended => self.push(" AND e.rev_to IS NOT NULL AND e.erased_at IS NULL AND e.removed_reason = 'invalidated'", []),
                     Part::Both => self.push(" AND e.erased_at IS NULL AND (e.rev_to IS NULL OR e.removed_reason = 'invalidated')", []),
                 }
@@ -150,7 +158,11 @@ impl Statement {
             }
         }
         self.push(
-            " AND (e.expires_at IS NULL OR e.expires_at > ?)",
+            sabotage!(
+                "an-entry-lives-a-millisecond-too-long",
+                " AND (e.expires_at IS NULL OR e.expires_at > ?)",
+                " AND (e.expires_at IS NULL OR e.expires_at >= ?)"
+            ),
             boxed([&at.instant().0]),
         );
     }
@@ -159,7 +171,10 @@ impl Statement {
     /// not taken away by then, nor by one of the runs.
     fn push_snapshot(&mut self, revision: Revision, own_runs: &[RunId], part: Part) {
         match part {
-            Part::There => self.push(" AND e.rev_to IS NULL", []),
+            Part::There => self.push(
+                sabotage!("removed-entries-show", " AND e.rev_to IS NULL", " "),
+                [],
+            ),
             Part::Ended => self.push(
                 " AND e.erased_at IS NULL AND e.rev_to IS NOT NULL AND e.rev_to > ?",
                 boxed([&revision.0]),
@@ -169,7 +184,14 @@ impl Statement {
                 boxed([&revision.0]),
             ),
         }
-        self.push(" AND (e.rev_from <= ?", boxed([&revision.0]));
+        self.push(
+            sabotage!(
+                "other-writers-show-through-a-snapshot",
+                " AND (e.rev_from <= ?",
+                " AND (0 <= ?"
+            ),
+            boxed([&revision.0]),
+        );
         for run in own_runs {
             self.push(
                 " OR e.written_by_run = ?",
@@ -179,7 +201,11 @@ impl Statement {
         self.push(")", []);
         for run in own_runs.iter().filter(|_| part != Part::There) {
             self.push(
-                " AND e.removed_by_run IS NOT ?",
+                sabotage!(
+                    "a-run-s-own-delete-still-shows",
+                    " AND e.removed_by_run IS NOT ?",
+                    " AND ? IS NOT NULL"
+                ),
                 boxed([&run.as_str().to_owned()]),
             );
         }

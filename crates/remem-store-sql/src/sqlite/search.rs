@@ -5,6 +5,7 @@ use super::index::{Best, Index, Memory};
 use super::read::{push_cell, push_created, push_tags};
 use super::rows::{ENTRY_COLUMNS, ENTRY_WIDTH, Statement, boxed, entry, scope_id};
 use super::shelf::Shelf;
+use remem_core::sabotage;
 use remem_core::{Embedding, Entry, Scope};
 use remem_store::{Candidate, Filter, Found, Probe, ReadAt, StoreError};
 use rusqlite::Connection;
@@ -149,7 +150,11 @@ impl Search<'_> {
         statement
             .params
             .extend(padded.map(|row| Box::new(row) as Box<dyn ToSql>));
-        statement.push_live(&self.scope.tenant, self.scope_id, self.at);
+        sabotage!(
+            "a-search-shows-what-has-ended",
+            statement.push_live(&self.scope.tenant, self.scope_id, self.at),
+            statement.push("e.scope_id = ?", boxed([&self.scope_id]))
+        );
         push_tags(&mut statement, &self.filter.tags);
         push_created(&mut statement, self.filter, "e");
         push_cell(&mut statement, self.filter);

@@ -3,6 +3,7 @@
 use super::apply::Applying;
 use super::connection::failed;
 use super::rows::{ENTRY_COLUMNS, ENTRY_WIDTH, entry};
+use remem_core::sabotage;
 use remem_core::{Embedding, Entry, EntryId, MemoryRef, ModelId, TenantId};
 use remem_store::{Outcome, RowCursor, StoreError, VectorCounts};
 use rusqlite::{Connection, params};
@@ -21,8 +22,9 @@ impl Applying<'_> {
         let Some(entry) = self.find(memory_ref, id, "erased_at IS NULL")? else {
             return Ok(Outcome::Nothing);
         };
-        let sql = "INSERT INTO vector (tenant_id, scope_id, row_id, model, bytes)
-                   SELECT ?1, ?2, row_id, ?4, ?5 FROM entry WHERE row_id = ?3 AND scan = ?6 ON CONFLICT DO NOTHING";
+        let sql = sabotage!("the-vector-of-another-text-is-kept", "INSERT INTO vector (tenant_id, scope_id, row_id, model, bytes)
+                   SELECT ?1, ?2, row_id, ?4, ?5 FROM entry WHERE row_id = ?3 AND scan = ?6 ON CONFLICT DO NOTHING", "INSERT INTO vector (tenant_id, scope_id, row_id, model, bytes)
+                   SELECT ?1, ?2, row_id, ?4, ?5 FROM entry WHERE row_id = ?3 AND ?6 IS NOT NULL ON CONFLICT DO NOTHING");
         let values = params![
             self.batch.tenant().as_str(),
             entry.scope,

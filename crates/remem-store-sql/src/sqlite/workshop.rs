@@ -8,6 +8,7 @@ use super::identity::seen;
 use super::maintain::names;
 use super::rows::{ENTRY_COLUMNS, ENTRY_WIDTH, entry, scope_id};
 use super::snapshot;
+use remem_core::sabotage;
 use remem_core::trgm::{Trigrams, is_guarded};
 use remem_core::{
     Batch, Change, Closing, EntryId, Evidence, MemoryRef, PrincipalId, Reason, Rejection, Revision,
@@ -38,7 +39,11 @@ impl<'a> Applying<'a> {
         before: Revision,
     ) -> rusqlite::Result<Outcome> {
         let Some(found) = self.find(memory_ref, id, LIVE)? else {
-            return self.shorten((memory_ref, id), closing, before);
+            return sabotage!(
+                "a-late-answer-takes-no-time-from-what-is-over",
+                self.shorten((memory_ref, id), closing, before),
+                Ok(Outcome::Nothing)
+            );
         };
         let revision = self.tick(before);
         if let Closing::Untrue(from) = closing {
@@ -52,7 +57,11 @@ impl<'a> Applying<'a> {
         self.retie(found.scope, found.row, Reason::Superseded, 0)?;
         if let Some(by) = by {
             match self.row_of(memory_ref, by)? {
-                Some((_, successor)) => self.name_successor(found.row, successor)?,
+                Some((_, successor)) => sabotage!(
+                    "what-gave-way-outlives-what-took-its-place",
+                    self.name_successor(found.row, successor)?,
+                    self.successors.push((found.row, memory_ref, by))
+                ),
                 None => self.successors.push((found.row, memory_ref, by)),
             }
         }
@@ -119,7 +128,7 @@ impl<'a> Applying<'a> {
         else {
             return Ok(Outcome::Nothing);
         };
-        if self.is_linked(found.row)? {
+        if sabotage!("linked-turns-end", self.is_linked(found.row)?, false) {
             return Ok(Outcome::Nothing);
         }
         let revision = self.tick(before);

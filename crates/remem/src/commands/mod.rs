@@ -81,7 +81,7 @@ pub async fn run(cli: Cli) -> anyhow::Result<()> {
         Command::Copy(copy) => copy::run(global, copy).await,
         Command::Vacuum => passes::vacuum(global).await,
         Command::Redact(redact) => redact::run(redact),
-        Command::Eval(eval) => eval::run(global, eval).await,
+        Command::Eval { .. } => eval::run(),
         Command::Doctor => doctor::run(global).await,
         Command::Config(ConfigCommand::Print) => print_config(global),
         Command::Completions { shell } => {

@@ -4,6 +4,7 @@
 
 use super::catalogue::{Offer, Part};
 use anyhow::{Context, bail, ensure};
+use remem_core::sabotage;
 use remem_store_sql::private;
 use ring::digest::{SHA256, digest};
 use std::fmt::Write as _;
@@ -53,7 +54,11 @@ pub fn is_installed(data_dir: &Path, offer: &Offer) -> bool {
 pub fn read(data_dir: &Path, offer: &Offer, part: &Part) -> Result<Vec<u8>, Flaw> {
     let file = File::open(folder(data_dir, offer).join(part.file)).map_err(|_| Flaw::Missing)?;
     let bytes = at_most(file, part).map_err(|_| Flaw::Missing)?;
-    if is_right(part, &bytes) {
+    if sabotage!(
+        "a-changed-model-makes-vectors",
+        is_right(part, &bytes),
+        true
+    ) {
         Ok(bytes)
     } else {
         Err(Flaw::Changed)
@@ -134,7 +139,9 @@ impl Scratch {
 
 impl Drop for Scratch {
     fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
+        sabotage!("a-failed-install-leaves-its-files", {
+            let _ = fs::remove_dir_all(&self.0);
+        });
     }
 }
 
@@ -274,7 +281,11 @@ fn is_right(part: &Part, bytes: &[u8]) -> bool {
     for byte in digest(&SHA256, bytes).as_ref() {
         let _ = write!(hex, "{byte:02x}");
     }
-    hex == part.sha256
+    sabotage!(
+        "any-file-is-the-model",
+        hex == part.sha256,
+        hex.len() == part.sha256.len()
+    )
 }
 
 #[cfg(test)]

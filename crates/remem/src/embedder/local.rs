@@ -11,6 +11,7 @@ use super::install;
 use super::words::Words;
 use async_trait::async_trait;
 use remem_core::Embedding;
+use remem_core::sabotage;
 use remem_engine::ports::{Embedder, EmbedderError};
 use rten::{Model, NodeId, Value};
 use std::path::{Path, PathBuf};
@@ -167,7 +168,11 @@ impl Loaded {
             .zip(states.chunks_exact(width * self.dimensions))
             .map(|(row, states)| {
                 let mut sum = vec![0f32; self.dimensions];
-                for state in states.chunks_exact(self.dimensions).take(row.len()) {
+                for state in states.chunks_exact(self.dimensions).take(sabotage!(
+                    "what-fills-up-a-row-counts",
+                    row.len(),
+                    row.len() + width
+                )) {
                     sum.iter_mut()
                         .zip(state)
                         .for_each(|(sum, component)| *sum += component);

@@ -12,6 +12,7 @@ use crate::config;
 use anyhow::{Context, bail, ensure};
 use catalogue::{OFFERS, Offer};
 use local::LocalModel;
+use remem_core::sabotage;
 use remem_engine::ports::Embedder;
 use remote::RemoteModel;
 use std::path::Path;
@@ -134,7 +135,11 @@ fn open(
     match choice {
         Choice::Remote(base) => Ok(Arc::new(RemoteModel::new(section, config, base)?)),
         Choice::Local(offer) => {
-            let there = install::is_installed(data_dir, offer);
+            let there = sabotage!(
+                "a-missing-model-is-overlooked",
+                install::is_installed(data_dir, offer),
+                true
+            );
             ensure!(
                 there,
                 "{section}.model {} is not installed; install it with `{}`",

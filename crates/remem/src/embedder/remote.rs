@@ -7,6 +7,7 @@ use crate::endpoint::{self, Endpoint, Unanswered};
 use anyhow::{Context, ensure};
 use async_trait::async_trait;
 use remem_core::Embedding;
+use remem_core::sabotage;
 use remem_engine::ports::{Embedder, EmbedderError};
 use reqwest::header::HeaderValue;
 use serde::Deserialize;
@@ -98,13 +99,19 @@ impl RemoteModel {
     fn in_order(&self, answer: Answer, texts: usize) -> Result<Vec<Embedding>, EmbedderError> {
         let mut vectors = vec![None; texts];
         for item in answer.data {
-            if item.embedding.len() != self.dimensions {
+            if sabotage!(
+                "vectors-of-any-width",
+                item.embedding.len() != self.dimensions,
+                false
+            ) {
                 return Err(EmbedderError::Dimensions);
             }
-            let place = vectors
-                .get_mut(item.index)
-                .filter(|place| place.is_none())
-                .ok_or(EmbedderError::Malformed)?;
+            let place = sabotage!(
+                "vectors-of-one-text-for-another",
+                vectors.get_mut(item.index).filter(|place| place.is_none()),
+                vectors.iter_mut().find(|place| place.is_none())
+            )
+            .ok_or(EmbedderError::Malformed)?;
             *place =
                 Some(Embedding::from_components(&item.embedding).ok_or(EmbedderError::Malformed)?);
         }

@@ -3,6 +3,7 @@
 //! may not build a tree.
 
 use super::TraceShape;
+use crate::sabotage;
 use regex::{Captures, Regex};
 use std::collections::BTreeSet;
 use std::sync::LazyLock;
@@ -94,7 +95,10 @@ pub(super) fn shape(text: &str) -> Option<TraceShape> {
             last + 1
         }
     });
-    if !text.contains('{') || end.saturating_sub(begin) * 5 < text.trim().len() * 3 {
+    if !text.contains('{')
+        || end.saturating_sub(begin) * sabotage!("a-sentence-with-an-example-is-a-trace", 5, 500)
+            < text.trim().len() * 3
+    {
         return None;
     }
     let keys = read(&text[begin..end.max(begin)]);

@@ -11,6 +11,7 @@ mod vectors;
 mod words;
 
 pub(super) use best::Best;
+use remem_core::sabotage;
 use remem_core::{Embedding, ModelId, TenantId};
 use rusqlite::{Connection, OptionalExtension, params};
 use std::collections::HashSet;
@@ -99,7 +100,11 @@ impl Index {
             .query_row("SELECT min(n) FROM unindexed", [], |row| row.get(0))
             .optional()?
             .flatten();
-        if first.is_some_and(|first| first > self.last_change + 1) {
+        if sabotage!(
+            "an-index-that-missed-changes-goes-on",
+            first.is_some_and(|first| first > self.last_change + 1),
+            false
+        ) {
             *self = Index::default();
         }
         let newest: i64 = db.query_row("SELECT coalesce(max(n), 0) FROM unindexed", [], |row| {
@@ -121,9 +126,12 @@ impl Index {
             db.prepare_cached("SELECT content FROM entry WHERE row_id = ?1 AND tenant_id = ?2 AND scope_id = ?3 AND erased_at IS NULL")?;
         for row in changed.into_iter().filter(|row| *row <= self.last_row) {
             self.words.remove(row);
-            self.vectors
-                .iter_mut()
-                .for_each(|vectors| vectors.remove(row));
+            sabotage!(
+                "an-index-keeps-what-is-gone",
+                self.vectors
+                    .iter_mut()
+                    .for_each(|vectors| vectors.remove(row))
+            );
             let mut found = again.query(params![row, memory.tenant.as_str(), memory.scope])?;
             if let Some(found) = found.next()? {
                 self.words.add(row, found.get_ref(0)?.as_str()?);

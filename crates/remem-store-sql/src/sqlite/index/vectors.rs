@@ -8,6 +8,7 @@
 
 use super::Best;
 use remem_core::embedding::{cosine_of, dot};
+use remem_core::sabotage;
 use remem_core::{Embedding, ModelId};
 use rusqlite::{Connection, params};
 use simsimd::{BinarySimilarity, SpatialSimilarity};
@@ -103,7 +104,10 @@ impl Vectors {
         self.rows[place] = GONE;
         // A vector tells nearly as much as its text.
         let width = self.dimensions.div_ceil(8);
-        self.signs[place * width..(place + 1) * width].fill(0);
+        sabotage!(
+            "a-vector-that-goes-stays-in-memory",
+            self.signs[place * width..(place + 1) * width].fill(0)
+        );
         if self.is_exact {
             self.components[place * self.dimensions..(place + 1) * self.dimensions].fill(0);
         }

@@ -2,6 +2,7 @@
 
 use super::Best;
 use crate::{bm25, spelling, terms};
+use remem_core::sabotage;
 use std::collections::{HashMap, HashSet};
 
 /// Marks a place whose entry is gone.
@@ -66,7 +67,7 @@ impl Words {
             return;
         };
         let place = place as usize;
-        self.documents -= 1;
+        sabotage!("what-is-gone-counts-in-the-statistics", self.documents -= 1);
         self.words -= u64::from(self.lengths[place]);
         self.rows[place] = GONE;
         self.gone += 1;

@@ -1,0 +1,149 @@
+//! Processor time, in nanoseconds: of a process that runs, of commands that have ended, of a
+//! database server with all of its processes. And the wait until a server has nothing left to do.
+
+use crate::client::{Client, Request};
+use crate::facts;
+use crate::host::{Host, KEY};
+use anyhow::{Context, bail};
+use nix::sys::resource::{UsageWho, getrusage};
+use nix::sys::time::TimeValLike;
+use nix::time::{clock_getcpuclockid, clock_gettime};
+use nix::unistd::Pid;
+use serde_json::Value;
+use std::fs;
+use std::time::{Duration, Instant};
+
+/// How long a server must rest after writes. It is longer than the host waits after a write before
+/// it starts a pass, so that work which is about to begin is not missed.
+const REST_AFTER_WRITES: Duration = Duration::from_millis(300);
+/// How long it must rest after reads, which leave nothing to do.
+const REST_AFTER_READS: Duration = Duration::from_millis(50);
+/// A server that never rests is an error.
+const REST_WAIT_MAX: Duration = Duration::from_secs(60);
+const LOOK_EVERY: Duration = Duration::from_millis(10);
+/// Calls of a pass until it finds nothing.
+const PASS_CALLS_MAX: usize = 200;
+/// /proc counts in hundredths of a second.
+const TICK: Duration = Duration::from_millis(10);
+
+/// Processor time that a process has used so far, with all of its threads, those that have ended
+/// among them.
+pub fn of_process(pid: u32) -> anyhow::Result<Duration> {
+    let clock = clock_getcpuclockid(Pid::from_raw(i32::try_from(pid)?))
+        .context("the system has no clock of that process")?;
+    Ok(clock_gettime(clock)?.into())
+}
+
+/// Processor time of all commands that this process has waited for so far.
+pub fn of_ended_children() -> anyhow::Result<Duration> {
+    let usage = getrusage(UsageWho::RUSAGE_CHILDREN)?;
+    let micros = (usage.user_time() + usage.system_time()).num_microseconds();
+    Ok(Duration::from_micros(u64::try_from(micros)?))
+}
+
+/// Processor time of a process and of its children, the ended ones counted in ticks.
+pub fn of_family(parent: u32) -> anyhow::Result<Duration> {
+    let ended = facts::ticks_of(&parent.to_string()).map_or(0, |ticks| ticks.ended);
+    let mut sum = of_process(parent)? + TICK * u32::try_from(ended)?;
+    for item in fs::read_dir("/proc")? {
+        let Ok(name) = item?.file_name().into_string() else {
+            continue;
+        };
+        let Ok(pid) = name.parse::<u32>() else {
+            continue;
+        };
+        if facts::ticks_of(&name).is_some_and(|ticks| ticks.parent == parent) {
+            // A child may end between the two looks.
+            sum += of_process(pid).unwrap_or_default();
+        }
+    }
+    Ok(sum)
+}
+
+/// Waits until a server rests. Returns the processor time that it had used when it began to rest,
+/// so that the wait itself is not counted.
+pub fn at_rest(host: &Host, after_writes: bool) -> anyhow::Result<Duration> {
+    let mut rest = REST_AFTER_READS;
+    if after_writes {
+        finish_inference(host)?;
+        rest = REST_AFTER_WRITES;
+    }
+    let begun = Instant::now();
+    let mut since = Instant::now();
+    let mut used = of_process(host.pid())?;
+    while since.elapsed() < rest {
+        std::thread::sleep(LOOK_EVERY);
+        let now = of_process(host.pid())?;
+        // An idle server looks at its timers, which takes well below a hundredth of a core.
+        let allowed = Duration::from_micros(500) + since.elapsed() / 50;
+        if now - used > allowed || has_running_thread(host.pid()) {
+            since = Instant::now();
+            used = now;
+        }
+        if begun.elapsed() > REST_WAIT_MAX {
+            bail!("the server did not come to rest");
+        }
+    }
+    Ok(used)
+}
+
+/// Runs the pass that reads new entries until it finds none. The host does so by itself a moment
+/// after a write; asking for it makes sure that it is over.
+fn finish_inference(host: &Host) -> anyhow::Result<()> {
+    let mut client = Client::connect(host.address())?;
+    let request = Request::post(KEY, "/v1/host/remembrancer/passes/infer/run", "{}");
+    let mut last = anyhow::anyhow!("the pass `infer` always finds new entries");
+    for _ in 0..PASS_CALLS_MAX {
+        match client.send(&request) {
+            Ok(body) => {
+                let report: Value = serde_json::from_slice(body)?;
+                if report["examined"] == 0 {
+                    return Ok(());
+                }
+            }
+            // The host itself may be at it: it is asked again.
+            Err(error) => {
+                last = error;
+                std::thread::sleep(LOOK_EVERY);
+            }
+        }
+    }
+    Err(last.context("the pass `infer` does not end"))
+}
+
+/// Whether a thread of the process runs or waits for a core. On a busy machine a process that
+/// waits for a core uses no processor time and is not at rest.
+fn has_running_thread(pid: u32) -> bool {
+    let tasks = fs::read_dir(format!("/proc/{pid}/task"));
+    tasks.into_iter().flatten().flatten().any(|task| {
+        fs::read_to_string(task.path().join("stat"))
+            .ok()
+            .and_then(|stat| Some(stat.rsplit_once(')')?.1.trim_start().starts_with('R')))
+            .unwrap_or(false)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn work_shows_in_the_clock_of_the_process() {
+        let pid = std::process::id();
+        let before = of_process(pid).unwrap();
+        let mut sum = 0_u64;
+        for n in 0..2_000_000_u64 {
+            sum = std::hint::black_box(sum.wrapping_add(n * n));
+        }
+        assert!(of_process(pid).unwrap() > before);
+        assert!(of_family(pid).unwrap() >= before);
+    }
+
+    #[test]
+    fn a_command_shows_in_the_clock_of_ended_children() {
+        let before = of_ended_children().unwrap();
+        let status = std::process::Command::new("sh").args(["-c", ":"]).status();
+        assert!(status.unwrap().success());
+        assert!(of_ended_children().unwrap() > before);
+    }
+}

@@ -1,0 +1,134 @@
+//! The values of a comparison while it runs: one for each operation, store, side and round.
+
+use super::report::{Latency, Operation, Report};
+use super::side::{Pair, Side};
+use super::stats::{Spread, Verdict, ratios};
+use crate::table::number;
+use anyhow::ensure;
+use serde::{Deserialize, Serialize};
+
+/// What a value is counted in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Unit {
+    /// Microseconds of processor time.
+    ProcessorMicros,
+    Instructions,
+    Bytes,
+}
+
+impl Unit {
+    /// A value as text.
+    pub fn show(self, value: f64) -> String {
+        match self {
+            Unit::ProcessorMicros if value >= 10_000.0 => format!("{} ms", number(value / 1e3)),
+            Unit::ProcessorMicros => format!("{} µs", number(value)),
+            Unit::Instructions if value >= 1e5 => format!("{} M", number(value / 1e6)),
+            Unit::Instructions => number(value),
+            Unit::Bytes if value >= 1e5 => format!("{} MiB", number(value / 1_048_576.0)),
+            Unit::Bytes => format!("{} B", number(value)),
+        }
+    }
+
+    /// A verdict as text: time is faster or slower, bytes are not.
+    pub fn verdict(self, verdict: Verdict) -> &'static str {
+        match (self, verdict) {
+            (_, Verdict::Same) => "same",
+            (Unit::Bytes, Verdict::Less) => "smaller",
+            (Unit::Bytes, Verdict::More) => "larger",
+            (_, Verdict::Less) => "faster",
+            (_, Verdict::More) => "slower",
+        }
+    }
+}
+
+/// One value of one side.
+pub struct Taken {
+    pub value: f64,
+    /// Latencies of the requests, if there were any.
+    pub nanos: Vec<u64>,
+    /// Microseconds that the database took for it.
+    pub database: Option<f64>,
+}
+
+impl Taken {
+    pub fn only(value: f64) -> Taken {
+        Taken {
+            value,
+            nanos: Vec::new(),
+            database: None,
+        }
+    }
+}
+
+/// All values of one operation so far.
+struct Series {
+    store: &'static str,
+    name: String,
+    unit: Unit,
+    values: Pair<Vec<f64>>,
+    nanos: Pair<Vec<u64>>,
+    database: Pair<Vec<f64>>,
+}
+
+/// The values of a comparison that is under way.
+#[derive(Default)]
+pub struct Figures {
+    series: Vec<Series>,
+}
+
+impl Figures {
+    pub fn add(
+        &mut self,
+        store: &'static str,
+        name: &str,
+        unit: Unit,
+        side: Side,
+        taken: Taken,
+    ) -> anyhow::Result<()> {
+        ensure!(taken.value > 0.0, "{name}: nothing was measured");
+        let known = |series: &Series| series.store == store && series.name == name;
+        let at = self.series.iter().position(known).unwrap_or_else(|| {
+            self.series.push(Series {
+                store,
+                name: name.to_owned(),
+                unit,
+                values: Pair::default(),
+                nanos: Pair::default(),
+                database: Pair::default(),
+            });
+            self.series.len() - 1
+        });
+        let series = &mut self.series[at];
+        series.values.of_mut(side).push(taken.value);
+        series.nanos.of_mut(side).extend(taken.nanos);
+        series.database.of_mut(side).extend(taken.database);
+        Ok(())
+    }
+
+    /// Draws the conclusions.
+    pub fn judge(self, noise: Option<&Report>) -> Vec<Operation> {
+        let judged = |series: Series| {
+            let Pair { base, with } = series.values;
+            let ratio = Spread::of(&ratios(&base, &with));
+            let noise = noise.and_then(|noise| noise.ratio(series.store, &series.name));
+            let [latency_base, latency_with] =
+                [series.nanos.base, series.nanos.with].map(Latency::of);
+            Operation {
+                store: series.store.to_owned(),
+                verdict: Verdict::of(ratio.median, noise),
+                noise: noise.copied(),
+                name: series.name,
+                unit: series.unit,
+                base,
+                with,
+                ratio,
+                latency_base,
+                latency_with,
+                database_base: series.database.base,
+                database_with: series.database.with,
+            }
+        };
+        self.series.into_iter().map(judged).collect()
+    }
+}

@@ -1,0 +1,95 @@
+//! The part of a round that needs an embedding model: making vectors, and searching by words and
+//! meaning. It has servers of its own with a small memory, because a vector takes milliseconds and
+//! would drown every other write.
+
+use super::Group;
+use super::round::Round;
+use super::side::{Pair, Place, Side};
+use super::workloads::{Target, Work, Workload, batch, send};
+use crate::client::{Client, Request, memory};
+use crate::host::KEY;
+use crate::reads::Words;
+use anyhow::bail;
+use serde_json::{Value, json};
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+const MEMORY: &str = "meaning";
+const VECTORS_WAIT_MAX: Duration = Duration::from_secs(120);
+/// Numbers of texts and queries that only warm up.
+const WARM_UP: usize = 60_000_000;
+
+const WORKLOADS: [Workload; 2] = [
+    // The first entry loads the model.
+    Workload {
+        name: "put and pass embed, an entry",
+        group: Group::Meaning,
+        writes: true,
+        prepare: Some(|t| embed(t, WARM_UP, 1).map(|_| ())),
+        work: |t| embed(t, 0, t.scale.times(60)),
+    },
+    Workload {
+        name: "search, hybrid",
+        group: Group::Meaning,
+        writes: false,
+        prepare: Some(|t| searches(t, WARM_UP, 2).map(|_| ())),
+        work: |t| searches(t, 0, t.scale.times(100)),
+    },
+];
+
+pub fn round(round: &mut Round, models: &Path) -> anyhow::Result<()> {
+    let compare = round.compare;
+    let server = round.server;
+    let places = Pair::make(round.number, |side| {
+        let place = Place::new(compare.setups.of(side), server)?;
+        place.use_models_of(models)?;
+        Ok(place)
+    })?;
+    let hosts = Pair::make(round.number, |side| places.of(side).serve())?;
+    for (turn, workload) in WORKLOADS.iter().enumerate() {
+        for side in Side::in_turn(round.number + turn) {
+            round.measure(side, hosts.of(side), workload)?;
+        }
+    }
+    hosts.base.stop()?;
+    hosts.with.stop()
+}
+
+/// Puts entries and waits until each has its vector.
+fn embed(target: &Target, first: usize, count: usize) -> anyhow::Result<Work> {
+    let begun = Instant::now();
+    let mut client = Client::connect(target.host.address())?;
+    let texts = (first..first + count).map(|n| target.contents.at(n));
+    client.send(&batch(MEMORY, texts))?;
+    let ask = Request::get(KEY, "/v1/host/remembrancer/embeddings");
+    while begun.elapsed() < VECTORS_WAIT_MAX {
+        let status: Value = serde_json::from_slice(client.send(&ask)?)?;
+        if status["current"].is_null() {
+            bail!("the host has no model: --models must name a data folder with an installed one");
+        }
+        let made: u64 = status["vectors"]
+            .as_array()
+            .into_iter()
+            .flatten()
+            .filter_map(|of| of["entries"].as_u64())
+            .sum();
+        if status["texts"].as_u64() == Some(made) {
+            return Ok(Work {
+                operations: count,
+                nanos: Vec::new(),
+            });
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    bail!("not every entry got its vector")
+}
+
+fn searches(target: &Target, first: usize, count: usize) -> anyhow::Result<Work> {
+    send(target, 1, count, |n| {
+        let query = Words::Question
+            .telling(target.contents, first + n)
+            .join(" ");
+        let body = json!({"query": query, "mode": "hybrid"}).to_string();
+        Request::post(KEY, &memory(MEMORY, "search"), &body)
+    })
+}

@@ -1,0 +1,225 @@
+//! `compare`: two builds of the program against each other. Both get the same work in rounds, in
+//! turns, and what counts is the processor time of the server, which says more about a build on a
+//! machine that others use as well than wall time does. `docs/benchmarks.md` has the rule by which
+//! a build is no slower than another.
+
+mod clock;
+mod commands;
+mod drive;
+mod figures;
+mod instructions;
+mod meaning;
+mod report;
+mod round;
+mod scale;
+mod side;
+mod stats;
+mod workloads;
+
+use crate::corpus::{Contents, Corpus};
+use crate::database::Server;
+use crate::host::{command, timed};
+use crate::table::number;
+use crate::{Setup, facts};
+use anyhow::ensure;
+use clap::Args;
+use figures::{Figures, Taken, Unit};
+use instructions::Counter;
+use report::{Build, Report};
+use round::Round;
+use scale::{Count, Group, Scale, Store};
+use side::{Pair, Side};
+use std::path::PathBuf;
+
+const SQLITE: &str = "SQLite";
+const POSTGRES: &str = "PostgreSQL";
+/// Where figures stand that no store has to do with.
+const PROGRAM: &str = "Program";
+/// Rounds of counting, which hardly varies.
+const COUNTING_ROUNDS: usize = 3;
+
+/// Compare two builds of the program.
+#[derive(Args)]
+pub struct Options {
+    /// The program to compare with.
+    #[arg(long, value_name = "PATH")]
+    base: PathBuf,
+    /// The program to judge; the same one as --base shows the noise.
+    #[arg(long, value_name = "PATH")]
+    with: PathBuf,
+    /// How often everything is measured [default: 10; with --scale small 1, counting
+    /// instructions 3].
+    #[arg(long)]
+    rounds: Option<usize>,
+    /// Where memory is kept.
+    #[arg(long, value_enum, default_value_t = Store::Both)]
+    store: Store,
+    /// Only these operations.
+    #[arg(long, value_enum, value_delimiter = ',', value_name = "GROUP,…")]
+    only: Vec<Group>,
+    /// How many operations each figure is taken over.
+    #[arg(long, value_enum, default_value_t = Scale::Normal)]
+    scale: Scale,
+    /// What is counted.
+    #[arg(long, value_enum, default_value_t = Count::Time)]
+    count: Count,
+    /// Writes all values to this file.
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+    /// Takes the noise from such a file, made with the base on both sides.
+    #[arg(long, value_name = "FILE")]
+    noise: Option<PathBuf>,
+    /// A superuser's URL of a PostgreSQL server [default: one is started by scripts/postgres].
+    #[arg(
+        long,
+        value_name = "URL",
+        env = "REMEM_TEST_POSTGRES",
+        hide_env_values = true
+    )]
+    postgres: Option<String>,
+    /// A data folder in which `remem model install` has put a model, for search by meaning.
+    #[arg(long, value_name = "DIR")]
+    models: Option<PathBuf>,
+    /// Folder for data; must be on the disk to be measured.
+    #[arg(long, value_name = "DIR", default_value = "./target/bench-data")]
+    dir: PathBuf,
+}
+
+/// What every round is given.
+pub struct Compare {
+    setups: Pair<Setup>,
+    only: Vec<Group>,
+    scale: Scale,
+    models: Option<PathBuf>,
+    contents: Contents,
+    /// The file that is imported.
+    corpus: PathBuf,
+}
+
+impl Compare {
+    fn new(options: &Options) -> anyhow::Result<Compare> {
+        let entries = match options.count {
+            Count::Time => options.scale.corpus(),
+            Count::Instructions => options.scale.corpus_of_commands(),
+        };
+        let base = Setup::of_program(&options.base, &options.dir, entries)?;
+        let with = Setup::of_program(&options.with, &options.dir, entries)?;
+        let corpus = Corpus::write(&base)?;
+        Ok(Compare {
+            setups: Pair { base, with },
+            only: options.only.clone(),
+            scale: options.scale,
+            models: options.models.clone(),
+            contents: corpus.contents,
+            corpus: corpus.file,
+        })
+    }
+
+    fn wants(&self, group: Group) -> bool {
+        self.only.is_empty() || self.only.contains(&group)
+    }
+
+    fn build(&self, side: Side) -> anyhow::Result<Build> {
+        let setup = self.setups.of(side);
+        let mut command = command(setup, setup.folder.path());
+        command.arg("--version");
+        Ok(Build {
+            path: setup.remem.clone(),
+            version: timed(command)?.1.trim().to_owned(),
+        })
+    }
+}
+
+pub fn run(options: &Options) -> anyhow::Result<()> {
+    let rounds = options.rounds.unwrap_or(match options.count {
+        Count::Time => options.scale.rounds(),
+        Count::Instructions => options.scale.rounds().min(COUNTING_ROUNDS),
+    });
+    ensure!(
+        (1..=1_000).contains(&rounds),
+        "--rounds must be between 1 and 1000"
+    );
+    let noise = options.noise.as_deref().map(Report::read).transpose()?;
+    let counter = match options.count {
+        Count::Time => None,
+        Count::Instructions => Some(Counter::find()?),
+    };
+    let compare = Compare::new(options)?;
+    let server = match (options.store, &options.postgres) {
+        (Store::Sqlite, _) => None,
+        (_, Some(url)) => Some(Server::at(url)?),
+        (_, None) => Some(Server::start(&compare.setups.base)?),
+    };
+    let cpu = facts::Cpu::now()?;
+    let ticks_before = server.as_ref().map_or(0, Server::ticks);
+    facts::print(compare.setups.base.folder.path())?;
+    let mut figures = Figures::default();
+    sizes(&compare, &mut figures)?;
+    for number in 0..rounds {
+        if options.store != Store::Postgres {
+            one_round(&compare, &mut figures, counter, None, number)?;
+        }
+        if server.is_some() {
+            one_round(&compare, &mut figures, counter, server.as_ref(), number)?;
+        }
+    }
+    let report = Report {
+        base: compare.build(Side::Base)?,
+        with: compare.build(Side::With)?,
+        rounds,
+        scale: options.scale,
+        counted: counter
+            .map_or("processor time of the server", Counter::name)
+            .to_owned(),
+        operations: figures.judge(noise.as_ref()),
+    };
+    report.print();
+    println!(
+        "\nbase: {}, with: {}.",
+        report.base.version, report.with.version
+    );
+    if options.models.is_none() && compare.wants(Group::Meaning) && counter.is_none() {
+        println!("Vectors and search by meaning were left out: there is no --models.");
+    }
+    let ticks = server.as_ref().map_or(0, Server::ticks) - ticks_before;
+    println!("\n{}", cpu.summary(ticks)?);
+    options
+        .json
+        .as_deref()
+        .map_or(Ok(()), |path| report.write(path))
+}
+
+/// One round on SQLite, or on PostgreSQL where there is a server.
+fn one_round(
+    compare: &Compare,
+    figures: &mut Figures,
+    counter: Option<Counter>,
+    server: Option<&Server>,
+    number: usize,
+) -> anyhow::Result<()> {
+    let mut round = Round {
+        compare,
+        figures,
+        store: if server.is_some() { POSTGRES } else { SQLITE },
+        server,
+        number,
+    };
+    match counter {
+        None => round.run(),
+        Some(counter) => commands::count_round(&mut round, counter),
+    }
+}
+
+/// The sizes of the programs themselves.
+fn sizes(compare: &Compare, figures: &mut Figures) -> anyhow::Result<()> {
+    if !compare.wants(Group::Footprint) {
+        return Ok(());
+    }
+    for side in [Side::Base, Side::With] {
+        let bytes = compare.setups.of(side).remem.metadata()?.len();
+        eprintln!("{side:?}: a program of {} bytes", number(bytes as f64));
+        let taken = Taken::only(bytes as f64);
+        figures.add(PROGRAM, "size of the program", Unit::Bytes, side, taken)?;
+    }
+    Ok(())
+}

@@ -1,0 +1,162 @@
+//! The two programs that are compared, and the places where they keep their data: each place is
+//! made for one program and one round, and removed after it.
+
+use crate::Setup;
+use crate::database::{Database, Server};
+use crate::host::{self, Host};
+use anyhow::Context;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// One of the two programs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Side {
+    Base,
+    With,
+}
+
+impl Side {
+    /// Both in an order that changes from turn to turn, so that neither always comes first.
+    pub fn in_turn(turn: usize) -> [Side; 2] {
+        if turn.is_multiple_of(2) {
+            [Side::Base, Side::With]
+        } else {
+            [Side::With, Side::Base]
+        }
+    }
+}
+
+/// One value for each side.
+#[derive(Clone, Debug, Default)]
+pub struct Pair<T> {
+    pub base: T,
+    pub with: T,
+}
+
+impl<T> Pair<T> {
+    pub fn of(&self, side: Side) -> &T {
+        match side {
+            Side::Base => &self.base,
+            Side::With => &self.with,
+        }
+    }
+
+    pub fn of_mut(&mut self, side: Side) -> &mut T {
+        match side {
+            Side::Base => &mut self.base,
+            Side::With => &mut self.with,
+        }
+    }
+
+    /// Makes a value for each side, in an order that changes from turn to turn.
+    pub fn make(
+        turn: usize,
+        mut make: impl FnMut(Side) -> anyhow::Result<T>,
+    ) -> anyhow::Result<Pair<T>> {
+        let [first, second] = Side::in_turn(turn);
+        let one = make(first)?;
+        let two = make(second)?;
+        Ok(match first {
+            Side::Base => Pair {
+                base: one,
+                with: two,
+            },
+            Side::With => Pair {
+                base: two,
+                with: one,
+            },
+        })
+    }
+}
+
+/// An empty data folder, and an empty database where memory is kept on PostgreSQL.
+pub struct Place<'a> {
+    setup: &'a Setup,
+    folder: PathBuf,
+    database: Option<(Database<'a>, String)>,
+}
+
+impl<'a> Place<'a> {
+    /// Makes a place for the program of `setup`; the program itself prepares the database.
+    pub fn new(setup: &'a Setup, server: Option<&'a Server>) -> anyhow::Result<Place<'a>> {
+        let folder = setup.fresh("compare-")?;
+        let database = match server {
+            Some(server) => {
+                let database = server.fresh()?;
+                let url = database.migrate(setup)?;
+                Some((database, url))
+            }
+            None => None,
+        };
+        Ok(Place {
+            setup,
+            folder,
+            database,
+        })
+    }
+
+    /// Lets the host use the models that are installed in another data folder.
+    pub fn use_models_of(&self, other: &Path) -> anyhow::Result<()> {
+        let models = other.canonicalize()?.join("models");
+        std::os::unix::fs::symlink(&models, self.folder.join("models"))
+            .with_context(|| format!("cannot use {}", models.display()))
+    }
+
+    /// A command of the program that opens this place itself.
+    pub fn command(&self) -> Command {
+        let mut command = host::command(self.setup, &self.folder);
+        command.arg("--local").args(self.options());
+        command
+    }
+
+    /// A server on this place. The seams for tests bring the workflow of `runs`.
+    pub fn serve(&self) -> anyhow::Result<Host> {
+        let mut options = self.options();
+        options.push("--enable-test-seams");
+        Host::start_with(self.setup, &self.folder, &options)
+    }
+
+    fn options(&self) -> Vec<&str> {
+        self.database
+            .as_ref()
+            .map_or_else(Vec::new, |(_, url)| vec!["--database", url])
+    }
+
+    /// Bytes on disk. A database is vacuumed before, so that plans and sizes do not depend on when
+    /// it does so itself.
+    pub fn settled_bytes(&self) -> anyhow::Result<u64> {
+        match &self.database {
+            Some((database, _)) => database.settle(),
+            None => host::bytes_below(&self.folder),
+        }
+    }
+}
+
+impl Drop for Place<'_> {
+    fn drop(&mut self) {
+        // If this fails, the end of the whole run removes it.
+        let _ = std::fs::remove_dir_all(&self.folder);
+        let _ = std::fs::remove_file(self.folder.with_extension("log"));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_order_changes_and_the_sides_do_not() {
+        for turn in 0..4 {
+            let mut order = Vec::new();
+            let pair = Pair::make(turn, |side| {
+                order.push(side);
+                Ok(side)
+            })
+            .unwrap();
+            assert_eq!(order, Side::in_turn(turn));
+            assert_eq!(*pair.of(Side::Base), Side::Base);
+            assert_eq!(*pair.of(Side::With), Side::With);
+        }
+        assert_ne!(Side::in_turn(0), Side::in_turn(1));
+    }
+}

@@ -1,0 +1,221 @@
+//! What is asked of a running server: one row for each operation that is compared. The corpus is
+//! in the memory `bench` before; every text and every query follows from its number.
+
+use super::drive;
+use super::{Group, Scale};
+use crate::client::{Client, Request, memory};
+use crate::consolidate;
+use crate::corpus::{Contents, MEMORY};
+use crate::host::{Host, KEY};
+use crate::reads::{Read, Words};
+use crate::runs;
+use anyhow::{Context, bail};
+use serde_json::{Value, json};
+use std::time::{Duration, Instant};
+
+const WORKFLOW: &str = "conformance-agent-memory-redaction";
+/// Entries of one batch.
+const BATCH: usize = 100;
+/// Tokens of a recall.
+const RECALL_TOKENS: usize = 800;
+/// Tokens of a digest, of the entries that are read and of those that are written.
+const DIGEST_TOKENS: usize = 20_000;
+/// Numbers of requests that only warm up; far from those that count.
+const WARM_UP: usize = 50_000_000;
+const JOB_WAIT_MAX: Duration = Duration::from_secs(120);
+
+/// What a workload works on.
+pub struct Target<'a> {
+    pub host: &'a Host,
+    pub contents: &'a Contents,
+    pub scale: Scale,
+}
+
+/// What was done.
+pub struct Work {
+    /// What the processor time is divided by.
+    pub operations: usize,
+    /// How long each request took.
+    pub nanos: Vec<u64>,
+}
+
+type Prepare = fn(&Target) -> anyhow::Result<()>;
+type Do = fn(&Target) -> anyhow::Result<Work>;
+
+/// An operation to compare.
+pub struct Workload {
+    pub name: &'static str,
+    pub group: Group,
+    /// It leaves work to passes, which belongs to it.
+    pub writes: bool,
+    /// What has to happen before, and is not measured.
+    pub prepare: Option<Prepare>,
+    pub work: Do,
+}
+
+const fn read(name: &'static str, group: Group, prepare: Option<Prepare>, work: Do) -> Workload {
+    Workload {
+        name,
+        group,
+        writes: false,
+        prepare,
+        work,
+    }
+}
+
+const fn write(name: &'static str, group: Group, prepare: Option<Prepare>, work: Do) -> Workload {
+    Workload {
+        name,
+        group,
+        writes: true,
+        prepare,
+        work,
+    }
+}
+
+/// All of them, in the order in which a round runs them. The first search comes before all others,
+/// because a server builds what it searches in when it is first asked.
+#[rustfmt::skip]
+pub const WORKLOADS: [Workload; 14] = [
+    read("search, the first after a start", Group::Searches, None,
+        |t| reads(t, Read::Search(Words::Rare), 1)),
+    read("get", Group::Gets, Some(|t| warm(t, Read::Get, 250)),
+        |t| reads(t, Read::Get, 2_500)),
+    read("list, limit 100", Group::Lists, Some(|t| warm(t, Read::List(100), 50)),
+        |t| reads(t, Read::List(100), 600)),
+    read("search, 2 rare words", Group::Searches,
+        Some(|t| warm(t, Read::Search(Words::Rare), 60)),
+        |t| reads(t, Read::Search(Words::Rare), 600)),
+    read("search, a question", Group::Searches,
+        Some(|t| warm(t, Read::Search(Words::Question), 40)),
+        |t| reads(t, Read::Search(Words::Question), 400)),
+    read("search, 3 common words", Group::Searches,
+        Some(|t| warm(t, Read::Search(Words::Common), 20)),
+        |t| reads(t, Read::Search(Words::Common), 200)),
+    read("recall, 800 tokens", Group::Recall, Some(|t| recalls(t, WARM_UP, 20).map(|_| ())),
+        |t| recalls(t, 0, t.scale.times(300))),
+    write("put, 1 client", Group::Puts, Some(|t| puts(t, WARM_UP, 1, 50).map(|_| ())),
+        |t| puts(t, 1_000_000, 1, 600)),
+    write("put, 8 clients", Group::Puts, None, |t| puts(t, 2_000_000, 8, 1_600)),
+    write("put, batches of 100, an entry", Group::Puts, None, |t| batches(t, 3_000_000, 15)),
+    write("run, write and read back, 4 clients", Group::Runs,
+        Some(|t| whole_runs(t, 20).map(|_| ())),
+        |t| whole_runs(t, 300)),
+    write("pass consolidate", Group::Passes, Some(fill_with_duplicates),
+        |t| pass(t, "consolidate", DUPLICATES, json!({}))),
+    write("pass consolidate, nothing new", Group::Passes, None,
+        |t| pass(t, "consolidate", DUPLICATES, json!({}))),
+    // A recall before it unfolds the tables by which tokens are counted.
+    write("pass distill", Group::Passes, Some(|t| recalls(t, WARM_UP, 1).map(|_| ())),
+        |t| pass(t, "distill", MEMORY, json!({"tokenBudget": DIGEST_TOKENS}))),
+];
+
+/// The memory with entries that say the same.
+const DUPLICATES: &str = "duplicates";
+
+fn reads(target: &Target, read: Read, count: usize) -> anyhow::Result<Work> {
+    send(target, 1, target.scale.times(count), |n| {
+        read.request(target.contents, target.scale.corpus(), n)
+    })
+}
+
+fn warm(target: &Target, read: Read, count: usize) -> anyhow::Result<()> {
+    send(target, 1, target.scale.times(count), |n| {
+        read.request(target.contents, target.scale.corpus(), WARM_UP + n)
+    })
+    .map(|_| ())
+}
+
+fn recalls(target: &Target, first: usize, count: usize) -> anyhow::Result<Work> {
+    send(target, 1, count, |n| {
+        let words = Words::Question
+            .telling(target.contents, first + n)
+            .join(" ");
+        let query = format!("what did they do about the {words}?");
+        let body = json!({"query": query, "tokenBudget": RECALL_TOKENS, "abstain": false});
+        Request::post(KEY, &memory(MEMORY, "recall"), &body.to_string())
+    })
+}
+
+fn puts(target: &Target, first: usize, clients: usize, count: usize) -> anyhow::Result<Work> {
+    send(target, clients, target.scale.times(count), |n| {
+        let body = json!({"content": target.contents.at(first + n)}).to_string();
+        Request::post(KEY, &memory("puts", "entries"), &body)
+    })
+}
+
+fn batches(target: &Target, first: usize, count: usize) -> anyhow::Result<Work> {
+    let work = send(target, 1, target.scale.times(count), |n| {
+        let texts = (0..BATCH).map(|row| target.contents.at(first + n * BATCH + row));
+        batch("batches", texts)
+    })?;
+    Ok(Work {
+        operations: work.operations * BATCH,
+        ..work
+    })
+}
+
+/// A request that puts many entries.
+pub fn batch(name: &str, texts: impl Iterator<Item = String>) -> Request {
+    let entries: Vec<Value> = texts.map(|content| json!({"content": content})).collect();
+    let body = json!({"entries": entries}).to_string();
+    Request::post(KEY, &memory(name, "entries:batch"), &body)
+}
+
+fn fill_with_duplicates(target: &Target) -> anyhow::Result<()> {
+    let texts = consolidate::texts(target.contents, target.scale.times(20) * BATCH);
+    let mut client = Client::connect(target.host.address())?;
+    for page in texts.chunks(BATCH) {
+        client.send(&batch(DUPLICATES, page.iter().cloned()))?;
+    }
+    Ok(())
+}
+
+fn whole_runs(target: &Target, count: usize) -> anyhow::Result<Work> {
+    let count = target.scale.times(count);
+    let address = target.host.address();
+    let nanos = drive::work(4, count, || runs::one(address, WORKFLOW))?;
+    Ok(Work {
+        operations: count,
+        nanos,
+    })
+}
+
+/// Sends requests from some clients at once.
+pub fn send(
+    target: &Target,
+    clients: usize,
+    count: usize,
+    request: impl Fn(usize) -> Request + Sync,
+) -> anyhow::Result<Work> {
+    let nanos = drive::requests(target.host.address(), clients, count, request)?;
+    Ok(Work {
+        operations: count,
+        nanos,
+    })
+}
+
+/// Runs a pass over a memory and waits for the end of its job.
+fn pass(target: &Target, name: &str, memory_ref: &str, options: Value) -> anyhow::Result<Work> {
+    let begun = Instant::now();
+    let mut client = Client::connect(target.host.address())?;
+    let path = format!("/v1/host/remembrancer/passes/{name}/run");
+    let body = json!({"memoryRef": memory_ref, "options": options}).to_string();
+    let job: Value = serde_json::from_slice(client.send(&Request::post(KEY, &path, &body))?)?;
+    let id = job["id"].as_str().context("a job has an id")?.to_owned();
+    let ask = Request::get(KEY, &format!("/v1/host/remembrancer/jobs/{id}"));
+    while begun.elapsed() < JOB_WAIT_MAX {
+        let job: Value = serde_json::from_slice(client.send(&ask)?)?;
+        match job["state"].as_str() {
+            Some("done") => {
+                return Ok(Work {
+                    operations: 1,
+                    nanos: vec![begun.elapsed().as_nanos() as u64],
+                });
+            }
+            Some("failed" | "cancelled") => bail!("the pass {name} failed: {job}"),
+            _ => std::thread::sleep(Duration::from_millis(20)),
+        }
+    }
+    bail!("the pass {name} did not end")
+}

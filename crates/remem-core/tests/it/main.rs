@@ -1,0 +1,11 @@
+//! The rules of memory through the public API: one module a capability.
+#![allow(
+    clippy::unwrap_used,
+    reason = "a test that cannot be prepared or go on has failed"
+)]
+
+mod distill;
+mod infer;
+mod mirror;
+mod proposals;
+mod redaction;

@@ -1,0 +1,149 @@
+//! Which artifact repeats another one: the same bytes, or nearly the same words that do the same
+//! thing.
+
+use remem_core::proposal::{Artifact, Kind, duplicate_of};
+use serde_json::{Value, json};
+
+fn written(value: &Value) -> Artifact {
+    Artifact::new(value.as_object().unwrap()).unwrap()
+}
+
+fn prompt(id: &str, text: &str) -> Value {
+    json!({"templateId": id, "version": "1", "text": text, "variables": [{"name": "slot1", "required": true}]})
+}
+
+fn automation(id: &str, workflow: &str, cron: &str) -> Value {
+    let inputs = json!({"text": "a report of what went on since yesterday, with the numbers of every team and of every region"});
+    json!({"automationId": id, "schedule": {"cron": cron, "zone": "UTC"}, "workflowId": workflow, "inputs": inputs})
+}
+
+const LONG: &str = "Read the ticket {{slot1}} and write a short answer that thanks the customer for the report, says what was found, \
+                    says what is done next, and ends with the usual words about how to reach us on the phone";
+
+fn found(kind: Kind, draft: &Value, known: &[(&'static str, Kind, Value)]) -> Option<&'static str> {
+    let texts: Vec<(&'static str, Kind, String)> = known
+        .iter()
+        .map(|(name, kind, value)| (*name, *kind, written(value).text().to_owned()))
+        .collect();
+    let texts: Vec<(&'static str, Kind, &'static str)> = texts
+        .into_iter()
+        .map(|(name, kind, text)| (name, kind, &*Box::leak(text.into_boxed_str())))
+        .collect();
+    duplicate_of(kind, &written(draft), texts)
+}
+
+#[test]
+fn the_same_bytes_come_first() {
+    let draft = prompt("t", LONG);
+    let near = prompt("t", &LONG.replace("usual", "same"));
+    let known = [
+        ("near", Kind::PromptTemplate, near),
+        ("same", Kind::PromptTemplate, draft.clone()),
+    ];
+    assert_eq!(found(Kind::PromptTemplate, &draft, &known), Some("same"));
+    assert_eq!(
+        found(Kind::PromptTemplate, &draft, &known[..1]),
+        Some("near")
+    );
+    assert_eq!(found(Kind::PromptTemplate, &draft, &[]), None);
+    let other = [("other", Kind::Automation, draft.clone())];
+    assert_eq!(
+        found(Kind::PromptTemplate, &draft, &other),
+        None,
+        "another kind is another thing"
+    );
+}
+
+#[test]
+fn the_nearest_one_counts_whatever_it_is_called() {
+    let draft = prompt("t", LONG);
+    let known = [
+        (
+            "far",
+            Kind::PromptTemplate,
+            prompt(
+                "t",
+                "Read the ticket {{slot1}} and close it without an answer, please, as we always do",
+            ),
+        ),
+        (
+            "near",
+            Kind::PromptTemplate,
+            prompt("x", &LONG.replace("usual", "same")),
+        ),
+        (
+            "renamed",
+            Kind::PromptTemplate,
+            prompt("quite-another-name", LONG),
+        ),
+        ("also", Kind::PromptTemplate, prompt("and-one-more", LONG)),
+    ];
+    assert_eq!(found(Kind::PromptTemplate, &draft, &known), Some("renamed"));
+    assert_eq!(
+        found(Kind::PromptTemplate, &draft, &known[..2]),
+        Some("near")
+    );
+    assert_eq!(found(Kind::PromptTemplate, &draft, &known[..1]), None);
+}
+
+#[test]
+fn what_does_another_thing_is_no_duplicate() {
+    let draft = automation("a", "report-a", "0 9 * * *");
+    let rows = [
+        (
+            "another time",
+            automation("b", "report-a", "30 9 * * *"),
+            Some("known"),
+        ),
+        (
+            "another workflow",
+            automation("b", "report-b", "0 9 * * *"),
+            None,
+        ),
+    ];
+    for (what, known, expected) in rows {
+        assert_eq!(
+            found(
+                Kind::Automation,
+                &draft,
+                &[("known", Kind::Automation, known)]
+            ),
+            expected,
+            "{what}"
+        );
+    }
+    let pack = |tools: &[&str]| {
+        let prompt = "You carry out one routine. Use the tools that you have in the order in which they are listed, and stop when one fails.";
+        json!({"name": "p", "version": "1", "agents": [{"agentId": "local.a.b", "persona": "P", "modelClass": "general",
+            "systemPrompt": prompt, "toolAllowlist": tools}]})
+    };
+    let known = [("known", Kind::AgentPack, pack(&["search", "write"]))];
+    assert_eq!(
+        found(Kind::AgentPack, &pack(&["search", "send"]), &known),
+        None
+    );
+    let mut renamed = pack(&["search", "write"]);
+    renamed["agents"][0]["agentId"] = json!("local.a.c");
+    assert_eq!(found(Kind::AgentPack, &renamed, &known), Some("known"));
+}
+
+#[test]
+fn what_cannot_be_read_is_no_duplicate() {
+    let draft = prompt("t", LONG);
+    assert_eq!(
+        duplicate_of(
+            Kind::PromptTemplate,
+            &written(&draft),
+            [("bad", Kind::PromptTemplate, "not JSON")]
+        ),
+        None
+    );
+    assert_eq!(
+        duplicate_of(
+            Kind::PromptTemplate,
+            &written(&json!({})),
+            [("bad", Kind::PromptTemplate, "not JSON")]
+        ),
+        None
+    );
+}

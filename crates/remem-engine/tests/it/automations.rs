@@ -1,0 +1,97 @@
+//! Automations on the clock: one run a tick, missed ticks become one, and nothing is lost with a
+//! process.
+
+use crate::common;
+use crate::common::{Ground, Node};
+use remem_engine::registry::{self, Mode, PassReport};
+use serde_json::{Value, json};
+
+async fn fire(node: &Node) -> PassReport {
+    node.engine
+        .run_pass(
+            registry::find("fire").unwrap(),
+            node.caller.tenant(),
+            Mode::Apply,
+        )
+        .await
+        .unwrap()
+}
+
+async fn put(node: &Node, id: &str, schedule: Value) {
+    let workflow = json!({"id": "tidy-up", "nodes": [{"id": "a", "typeId": "core.noop"}]});
+    node.engine
+        .put_workflow(
+            &node.caller,
+            "tidy-up",
+            workflow.as_object().cloned().unwrap(),
+        )
+        .await
+        .unwrap();
+    let automation = json!({"automationId": id, "schedule": schedule, "workflowId": "tidy-up"});
+    node.engine
+        .put_automation(&node.caller, id, automation.as_object().unwrap())
+        .await
+        .unwrap();
+}
+
+#[tokio::test]
+async fn every_tick_starts_one_run_on_whichever_node() {
+    let ground = Ground::fresh().await;
+    let one = ground.node().await;
+    let two = ground.node().await;
+    put(&one, "hourly", json!({"every": "PT1H"})).await;
+    assert_eq!(fire(&one).await.changed, 0);
+    one.at(3_600);
+    let (a, b) = tokio::join!(fire(&one), fire(&two));
+    assert_eq!(a.changed + b.changed, 1);
+    one.at(6 * 3_600 + 30);
+    assert_eq!(
+        (fire(&two).await.changed, fire(&one).await.changed),
+        (1, 0),
+        "what was missed is one"
+    );
+    let told = one.events("automation.fired").await;
+    assert_eq!((told.len(), one.events("run.started").await.len()), (2, 2));
+    let run = told[1].body.payload()["enqueuedRunId"]
+        .as_str()
+        .unwrap()
+        .to_owned();
+    let run = one.engine.run(&one.caller, &run).await.unwrap();
+    assert_eq!(run.state.inputs["automationId"], json!("hourly"));
+    let info = one.engine.automation(&one.caller, "hourly").await.unwrap();
+    assert_eq!(info.last_run_id.as_deref(), Some(run.id.as_str()));
+    assert_eq!(
+        info.next_due.map(|at| (at.0 - common::NOON.0) / 1_000),
+        Some(7 * 3_600)
+    );
+}
+
+#[tokio::test]
+async fn a_single_time_is_a_single_time_and_a_paused_one_waits() {
+    let node = Ground::fresh().await.node().await;
+    put(&node, "once", json!({"at": "2023-11-14T23:13:20Z"})).await;
+    put(&node, "paused", json!({"every": "PT1H"})).await;
+    node.engine
+        .enable_automation(&node.caller, "paused", false)
+        .await
+        .unwrap();
+    node.at(2 * 3_600);
+    assert_eq!(fire(&node).await.changed, 1);
+    node.at(48 * 3_600);
+    assert_eq!(fire(&node).await.changed, 0);
+    assert_eq!(node.events("automation.fired").await.len(), 1);
+}
+
+#[tokio::test]
+async fn what_is_not_there_any_more_holds_nothing_up() {
+    let node = Ground::fresh().await.node().await;
+    put(&node, "hourly", json!({"every": "PT1H"})).await;
+    node.engine
+        .delete_workflow(&node.caller, "tidy-up")
+        .await
+        .unwrap();
+    node.at(3_600);
+    fire(&node).await;
+    assert_eq!(fire(&node).await.examined, 0, "it waits for its next time");
+    assert!(node.events("automation.fired").await.is_empty());
+}

@@ -1,0 +1,323 @@
+//! Many engines over one store fire and observe at the same time, without leases that would keep
+//! them apart: once each. On SQLite, and on PostgreSQL when `REMEM_TEST_STORE=postgres`.
+
+#![allow(
+    clippy::disallowed_methods,
+    reason = "engines that act at the same time are tasks"
+)]
+
+use crate::common::storage;
+use crate::common::world::{Host, NOON, Place, map};
+use futures_util::stream::{self, StreamExt, TryStreamExt};
+use remem_core::commitment::Delivery;
+use remem_core::{
+    Admission, Batch, Event, EventBody, Policy, Precondition, RecordKind, Redactor, Seq,
+};
+use remem_engine::EngineError;
+use remem_engine::commitments::NewCommitment;
+use remem_engine::registry::{self, Mode};
+use remem_store::StoreError;
+use serde_json::json;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use tokio::task::JoinSet;
+
+const ENGINES: usize = 12;
+const COMMITMENTS: usize = 2_000;
+const PREDICATES: usize = 500;
+
+async fn engines() -> Vec<Arc<Host>> {
+    let (store, _, directory) = storage::open().await;
+    let place = Place::on(store, directory);
+    let mut hosts = Vec::new();
+    for _ in 0..ENGINES {
+        hosts.push(Arc::new(place.host().await));
+    }
+    hosts
+}
+
+async fn make(host: &Host, count: usize, new: impl Fn(usize) -> NewCommitment) -> Vec<String> {
+    let made = stream::iter((0..count).map(&new))
+        .map(|new| host.engine.create_commitment(&host.caller, "m", new, None));
+    made.buffered(32)
+        .map_ok(|made| made.info.id)
+        .try_collect()
+        .await
+        .unwrap()
+}
+
+async fn events(host: &Host) -> Vec<Event> {
+    let mut all = Vec::new();
+    let mut after = Seq(0);
+    loop {
+        let page = host
+            .place
+            .meddler
+            .inner
+            .events(host.tenant(), after, 5_000)
+            .await
+            .unwrap();
+        let Some(last) = page.last() else { return all };
+        after = last.seq;
+        all.extend(page);
+    }
+}
+
+/// The instants that each commitment has notes of.
+async fn notes(host: &Host) -> BTreeMap<String, Vec<String>> {
+    let mut all: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    let mut after: Option<String> = None;
+    loop {
+        let page = host
+            .place
+            .meddler
+            .inner
+            .records(host.tenant(), RecordKind::Fire, "", after.as_deref(), 1_000)
+            .await
+            .unwrap();
+        let Some(last) = page.last() else { return all };
+        after = Some(last.key.clone());
+        for note in page {
+            let (id, instant) = note.key.split_once('/').unwrap();
+            all.entry(id.to_owned())
+                .or_default()
+                .push(instant.to_owned());
+        }
+    }
+}
+
+/// The number of fires that the log tells of, commitment by commitment, and the runs they started.
+async fn fires(host: &Host) -> (BTreeMap<String, usize>, BTreeSet<String>) {
+    let mut fired = BTreeMap::new();
+    let mut enqueued = BTreeSet::new();
+    let mut begun = BTreeMap::new();
+    for event in events(host).await {
+        match &event.body {
+            EventBody::RunStarted(_) => {
+                let run = event.run.as_ref().unwrap().id.as_str().to_owned();
+                assert!(
+                    begun.insert(run, event.revision).is_none(),
+                    "a run begins once"
+                );
+            }
+            EventBody::CommitmentFired(body) => {
+                *fired.entry(body.commitment_id.clone()).or_default() += 1;
+                if let Some(run) = &body.enqueued_run_id {
+                    assert_eq!(
+                        begun.get(run),
+                        Some(&event.revision),
+                        "its run begins with the same commit"
+                    );
+                    assert!(enqueued.insert(run.clone()), "runs are distinct");
+                }
+            }
+            _ => {}
+        }
+    }
+    assert_eq!(begun.len(), enqueued.len(), "no run without a fire");
+    (fired, enqueued)
+}
+
+/// Activations until nothing is due. A busy database may refuse one.
+async fn fire_all(host: Arc<Host>) -> u64 {
+    let pass = registry::find("fire").unwrap();
+    let mut fired = 0;
+    for _ in 0..1_000 {
+        match host.engine.run_pass(pass, host.tenant(), Mode::Apply).await {
+            Ok(report) if report.examined == 0 => return fired,
+            Ok(report) => fired += report.changed,
+            Err(EngineError::Store(StoreError::Busy | StoreError::Unavailable(_))) => {}
+            Err(other) => panic!("{other:?}"),
+        }
+    }
+    panic!("something stays due");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn engines_that_fire_at_the_same_time_fire_once() {
+    let hosts = engines().await;
+    let host = &hosts[0];
+    let workflow = json!({"id": "remind", "nodes": [{"id": "a", "typeId": "core.noop"}]});
+    host.engine
+        .put_workflow(&host.caller, "remind", map(&workflow))
+        .await
+        .unwrap();
+    let ids = make(host, COMMITMENTS, |n| {
+        let delivery = Delivery {
+            workflow_id: (n % 4 < 2).then(|| "remind".to_owned()),
+            ..Delivery::default()
+        };
+        let text = format!("Thing number {n} is to be done.");
+        let (at, every) = if n % 2 == 0 {
+            (Some(NOON.plus_ms(1_000 + n as i64)), None)
+        } else {
+            (None, Some("PT1H".to_owned()))
+        };
+        NewCommitment {
+            text,
+            at,
+            every,
+            delivery,
+            ..NewCommitment::default()
+        }
+    });
+    let ids: BTreeSet<String> = ids.await.into_iter().collect();
+    assert_eq!(ids.len(), COMMITMENTS);
+    host.place.meddler.ignore_leases();
+    let nine = NOON.plus_ms(9 * 3_600_000 + 1);
+    host.place.clock.set(nine);
+    let mut tasks = JoinSet::new();
+    hosts
+        .iter()
+        .for_each(|host| drop(tasks.spawn(fire_all(host.clone()))));
+    let told: Vec<u64> = tasks.join_all().await;
+    let (fired, runs) = fires(host).await;
+    assert_eq!(fired.keys().cloned().collect::<BTreeSet<_>>(), ids);
+    assert!(
+        fired.values().all(|times| *times == 1),
+        "once each, however many ticks were missed"
+    );
+    assert_eq!(
+        (told.iter().sum::<u64>(), runs.len()),
+        (COMMITMENTS as u64, COMMITMENTS / 2)
+    );
+    println!("{COMMITMENTS} fires by {ENGINES} engines: {told:?}");
+    assert!(
+        told.iter().filter(|fired| **fired > 0).count() > 1,
+        "they did act at the same time: {told:?}"
+    );
+    let tick = format!("t{}", NOON.plus_ms(9 * 3_600_000).0);
+    let notes = notes(host).await;
+    assert_eq!(
+        notes
+            .values()
+            .filter(|instants| **instants == [tick.clone()])
+            .count(),
+        COMMITMENTS / 2,
+        "the latest of the missed ticks"
+    );
+}
+
+/// What no surface makes yet, and the engine knows: a commitment that fires each time its predicate
+/// comes true.
+async fn fires_each_time(host: &Host, id: &str) {
+    let store = &host.place.meddler.inner;
+    let mut record = store
+        .record(host.tenant(), RecordKind::Commitment, id)
+        .await
+        .unwrap()
+        .unwrap();
+    record.body["when"]["once"] = json!(false);
+    let policy = Policy::default();
+    let redactor = Redactor::empty();
+    let body = Admission {
+        policy: &policy,
+        redactor: &redactor,
+        scan: 1,
+        now: NOON,
+    }
+    .record(record.body);
+    let batch = Batch::new(host.tenant().clone(), NOON);
+    let version = Precondition::Version(record.version);
+    store
+        .commit(batch.set_tied(
+            RecordKind::Commitment,
+            record.key,
+            version,
+            body,
+            record.ties,
+        ))
+        .await
+        .unwrap();
+}
+
+/// Everybody sees the same of every predicate, some at the same time.
+async fn all_see(hosts: &[Arc<Host>], holds: bool, observers: usize) -> usize {
+    let mut tasks = JoinSet::new();
+    for n in 0..PREDICATES * observers {
+        // Those who look at the same predicate come right after each other.
+        let host = hosts[n % hosts.len()].clone();
+        let predicate = n / observers;
+        tasks.spawn(async move {
+            for _ in 0..100 {
+                match host
+                    .engine
+                    .observe(
+                        &host.caller,
+                        "m",
+                        &format!("parcel p{predicate} delivered"),
+                        holds,
+                    )
+                    .await
+                {
+                    Ok(seen) => return seen.fired.len(),
+                    Err(EngineError::Store(StoreError::Busy | StoreError::Unavailable(_))) => {}
+                    Err(other) => panic!("{other:?}"),
+                }
+            }
+            panic!("it was never heard");
+        });
+    }
+    tasks.join_all().await.into_iter().sum()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_predicate_fires_once_each_time_it_comes_true_whoever_sees_it() {
+    let hosts = engines().await;
+    let host = &hosts[0];
+    let new = |n: usize| {
+        let text = format!("Open parcel {n}.");
+        let predicate = Some(format!("parcel p{n} delivered"));
+        NewCommitment {
+            text,
+            predicate,
+            ..NewCommitment::default()
+        }
+    };
+    let ids = make(host, PREDICATES, new).await;
+    for id in ids.iter().step_by(2) {
+        fires_each_time(host, id).await;
+    }
+    let mut observations = 0;
+    let mut fired = Vec::new();
+    for (holds, observers) in [
+        (true, 3),
+        (false, 2),
+        (true, 3),
+        (true, 2),
+        (false, 1),
+        (true, 2),
+    ] {
+        observations += PREDICATES * observers;
+        fired.push(all_see(&hosts, holds, observers).await);
+    }
+    println!(
+        "{observations} observations of {PREDICATES} predicates by {ENGINES} engines: {fired:?} fires"
+    );
+    let half = PREDICATES / 2;
+    assert_eq!(
+        fired,
+        [PREDICATES, 0, half, 0, 0, half],
+        "as whoever looked was told"
+    );
+    let told = fires(host).await.0;
+    let notes = notes(host).await;
+    for (n, id) in ids.iter().enumerate() {
+        let times: &[&str] = if n % 2 == 0 {
+            &["p1", "p2", "p3"]
+        } else {
+            &["p1"]
+        };
+        assert_eq!(
+            (told[id], notes[id].as_slice()),
+            (
+                times.len(),
+                times
+                    .iter()
+                    .map(|p| (*p).to_owned())
+                    .collect::<Vec<_>>()
+                    .as_slice()
+            )
+        );
+    }
+}

@@ -1,0 +1,315 @@
+//! What a fired commitment starts, and what happens while its run cannot be started.
+
+use super::{all, awaiting, by_hand, fires, pass, put, text};
+use crate::common::{Ground, NOON, Node};
+use remem_core::commitment::{Delivery, State};
+use remem_core::{Admission, Batch, Draft, Policy, Precondition, RecordKind, Redactor, Ties};
+use remem_engine::EngineError;
+use remem_engine::commitments::NewCommitment;
+use remem_engine::heartbeats::NewHeartbeat;
+use remem_engine::registry::{self, Mode};
+use serde_json::json;
+
+async fn with_workflow(node: &Node) -> Delivery {
+    let workflow = json!({"id": "remind", "nodes": [{"id": "a", "typeId": "core.noop"}]});
+    node.engine
+        .put_workflow(
+            &node.caller,
+            "remind",
+            workflow.as_object().cloned().unwrap(),
+        )
+        .await
+        .unwrap();
+    Delivery {
+        workflow_id: Some("remind".to_owned()),
+        ..Delivery::default()
+    }
+}
+
+#[tokio::test]
+async fn a_fired_commitment_starts_its_run_in_the_same_commit() {
+    let node = Ground::fresh().await.node().await;
+    let workflow = json!({"id": "remind", "nodes": [{"id": "a", "typeId": "core.noop"}]});
+    node.engine
+        .put_workflow(
+            &node.caller,
+            "remind",
+            workflow.as_object().cloned().unwrap(),
+        )
+        .await
+        .unwrap();
+    let delivery = Delivery {
+        workflow_id: Some("remind".to_owned()),
+        ..Delivery::default()
+    };
+    let new = NewCommitment {
+        delivery,
+        ..by_hand("Water the plants.", 60)
+    };
+    let one = node
+        .engine
+        .create_commitment(&node.caller, "m", new, None)
+        .await
+        .unwrap()
+        .info;
+    node.at(61);
+    pass(&node, "fire").await;
+    let fired = node.events("commitment.fired").await.remove(0);
+    let run = fired.body.payload()["enqueuedRunId"]
+        .as_str()
+        .unwrap()
+        .to_owned();
+    let started = node.events("run.started").await.remove(0);
+    assert_eq!(
+        (
+            started.revision,
+            started.run.as_ref().map(|run| run.id.as_str())
+        ),
+        (fired.revision, Some(run.as_str()))
+    );
+    let run = node.engine.run(&node.caller, &run).await.unwrap();
+    assert_eq!(run.state.inputs["commitmentId"], json!(one.id));
+    assert_eq!(run.state.principal, "remembrancer");
+    assert!(
+        !json!(run.state.inputs).to_string().contains("plants"),
+        "what was meant stays in memory"
+    );
+    let missing = Delivery {
+        workflow_id: Some("nothing".to_owned()),
+        ..Delivery::default()
+    };
+    let refused = node
+        .engine
+        .create_commitment(
+            &node.caller,
+            "m",
+            NewCommitment {
+                delivery: missing,
+                ..by_hand("x", 99)
+            },
+            None,
+        )
+        .await;
+    assert!(matches!(refused, Err(EngineError::UnknownWorkflow)));
+}
+
+#[tokio::test]
+async fn what_cannot_be_started_any_more_is_told_all_the_same() {
+    let node = Ground::fresh().await.node().await;
+    let workflow = json!({"id": "remind", "nodes": [{"id": "a", "typeId": "core.noop"}]});
+    node.engine
+        .put_workflow(
+            &node.caller,
+            "remind",
+            workflow.as_object().cloned().unwrap(),
+        )
+        .await
+        .unwrap();
+    let delivery = Delivery {
+        workflow_id: Some("remind".to_owned()),
+        ..Delivery::default()
+    };
+    node.engine
+        .create_commitment(
+            &node.caller,
+            "m",
+            NewCommitment {
+                delivery,
+                ..by_hand("x y z", 60)
+            },
+            None,
+        )
+        .await
+        .unwrap();
+    node.engine
+        .delete_workflow(&node.caller, "remind")
+        .await
+        .unwrap();
+    node.at(61);
+    pass(&node, "fire").await;
+    assert_eq!(
+        node.events("commitment.fired").await[0]
+            .body
+            .payload()
+            .get("enqueuedRunId"),
+        None
+    );
+}
+
+#[tokio::test]
+async fn too_many_open_runs_of_a_memory_hold_it_up() {
+    let mut ground = Ground::fresh().await;
+    ground.policy.commitment_runs_max = 2;
+    let node = ground.node().await;
+    let workflow = json!({"id": "remind", "nodes": [{"id": "a", "typeId": "core.noop"}]});
+    node.engine
+        .put_workflow(
+            &node.caller,
+            "remind",
+            workflow.as_object().cloned().unwrap(),
+        )
+        .await
+        .unwrap();
+    for n in 0..5 {
+        let delivery = Delivery {
+            workflow_id: Some("remind".to_owned()),
+            ..Delivery::default()
+        };
+        let new = NewCommitment {
+            delivery,
+            ..by_hand(&format!("Thing number {n} is to be done."), 60 + n)
+        };
+        node.engine
+            .create_commitment(&node.caller, "m", new, None)
+            .await
+            .unwrap();
+    }
+    node.at(100);
+    for _ in 0..3 {
+        pass(&node, "fire").await;
+    }
+    let runs = node.events("commitment.fired").await;
+    assert_eq!(runs.len(), 2, "the others stay due");
+    for fired in runs {
+        let run = fired.body.payload()["enqueuedRunId"]
+            .as_str()
+            .unwrap()
+            .to_owned();
+        node.engine.cancel_run(&node.caller, &run).await.unwrap();
+    }
+    pass(&node, "fire").await;
+    assert_eq!(fires(&node).await, 4, "as runs end, others follow");
+}
+
+/// Nobody tells of it a second time: it has to be kept until there is room.
+#[tokio::test]
+async fn a_predicate_that_came_true_while_there_was_no_room_fires_when_there_is() {
+    let mut ground = Ground::fresh().await;
+    ground.policy.commitment_runs_max = 1;
+    let node = ground.node().await;
+    let delivery = with_workflow(&node).await;
+    for n in 0..3 {
+        let new = NewCommitment {
+            delivery: delivery.clone(),
+            ..awaiting(&format!("Pay bill {n}."), "invoice arrived")
+        };
+        node.engine
+            .create_commitment(&node.caller, "m", new, None)
+            .await
+            .unwrap();
+    }
+    let heartbeat = NewHeartbeat {
+        memory_ref: "m".into(),
+        key: "invoice arrived".into(),
+        tag: "paid".into(),
+        every_seconds: 60,
+        enabled: true,
+    };
+    node.engine
+        .put_heartbeat(&node.caller, "h", heartbeat)
+        .await
+        .unwrap();
+    put(
+        &node,
+        Draft {
+            tags: vec!["paid".to_owned()],
+            ..text("It came.")
+        },
+    )
+    .await;
+    for round in 1..=3 {
+        node.at(round * 100);
+        pass(&node, "fire").await;
+        let told = node.events("commitment.fired").await;
+        assert_eq!(told.len(), round as usize, "one after the other");
+        let run = told.last().unwrap().body.payload()["enqueuedRunId"]
+            .as_str()
+            .unwrap()
+            .to_owned();
+        node.engine.cancel_run(&node.caller, &run).await.unwrap();
+    }
+    node.at(1_000);
+    pass(&node, "fire").await;
+    assert_eq!(fires(&node).await, 3);
+    assert!(
+        all(&node)
+            .await
+            .iter()
+            .all(|one| one.commitment.state == State::Done && one.commitment.fired == 1)
+    );
+}
+
+#[tokio::test]
+async fn what_waits_for_room_keeps_no_other_memory_waiting() {
+    let mut ground = Ground::fresh().await;
+    (ground.policy.commitment_runs_max, ground.policy.fires_max) = (1, 8);
+    let node = ground.node().await;
+    let delivery = with_workflow(&node).await;
+    for n in 0..300 {
+        let new = NewCommitment {
+            delivery: delivery.clone(),
+            ..by_hand(&format!("Thing {n} is to be done."), 10)
+        };
+        node.engine
+            .create_commitment(&node.caller, "m", new, None)
+            .await
+            .unwrap();
+    }
+    node.engine
+        .create_commitment(&node.caller, "other", by_hand("Look at me.", 20), None)
+        .await
+        .unwrap();
+    node.at(30);
+    pass(&node, "fire").await;
+    assert!(
+        node.events("commitment.fired")
+            .await
+            .iter()
+            .any(|told| told.body.payload()["memoryRef"] == "other")
+    );
+}
+
+#[tokio::test]
+async fn what_cannot_be_read_keeps_nobody_waiting() {
+    let node = Ground::fresh().await.node().await;
+    let policy = Policy::default();
+    let redactor = Redactor::empty();
+    let admission = Admission {
+        policy: &policy,
+        redactor: &redactor,
+        scan: 1,
+        now: NOON,
+    };
+    let mut batch = Batch::new(node.caller.tenant().clone(), NOON);
+    for n in 0..130 {
+        let body = admission.record(
+            json!({"of": "a later version"})
+                .as_object()
+                .cloned()
+                .unwrap(),
+        );
+        batch = batch.set_tied(
+            RecordKind::Commitment,
+            format!("strange-{n}"),
+            Precondition::Absent,
+            body,
+            Ties::due(NOON),
+        );
+    }
+    node.store.commit(batch).await.unwrap();
+    node.engine
+        .create_commitment(&node.caller, "m", by_hand("Look at me.", 20), None)
+        .await
+        .unwrap();
+    node.at(30);
+    let failed = node
+        .engine
+        .run_pass(
+            registry::find("fire").unwrap(),
+            node.caller.tenant(),
+            Mode::Apply,
+        )
+        .await;
+    assert!(failed.is_err(), "it is told of");
+    assert_eq!(fires(&node).await, 1);
+}

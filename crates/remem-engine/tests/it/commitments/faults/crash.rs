@@ -1,0 +1,396 @@
+//! Commitments through crashes: the process stops at every single call of the store, or the store
+//! fails now and then, and the outcome is that of an undisturbed run.
+
+#![allow(
+    clippy::disallowed_methods,
+    reason = "a test starts tasks of its own to race with the engine"
+)]
+
+use super::{MEMORY, at, events, is_whole, make, pass, seen, to_do, workflow};
+use crate::common::world::{Host, Meddler, NOON, Place};
+use remem_core::commitment::Delivery;
+use remem_core::{Draft, RecordKind};
+use remem_engine::EngineError;
+use remem_engine::commitments::NewCommitment;
+use remem_engine::heartbeats::NewHeartbeat;
+use remem_engine::ports::Clock;
+use remem_store::FaultyStore;
+use serde_json::{Value, json};
+use std::pin::Pin;
+use std::sync::Arc;
+
+type Doing<'a> = Pin<Box<dyn Future<Output = Result<(), EngineError>> + 'a>>;
+
+/// Something that is done once, and may be begun again by the next process.
+struct Case {
+    name: &'static str,
+    prepare: fn(&Host) -> Doing<'_>,
+    act: fn(&Host) -> Doing<'_>,
+    fires: usize,
+    runs: usize,
+    /// Calls of the store that one act makes at the least: a case that does nothing proves nothing.
+    deaths: u64,
+}
+
+const CASES: [Case; 6] = [
+    Case {
+        name: "infer",
+        prepare: |host| Box::pin(promises(host)),
+        act: |host| Box::pin(pass(host, "infer")),
+        fires: 1,
+        runs: 0,
+        deaths: 12,
+    },
+    Case {
+        name: "fire",
+        prepare: |host| Box::pin(timed(host, false)),
+        act: |host| Box::pin(pass(host, "fire")),
+        fires: 3,
+        runs: 0,
+        deaths: 12,
+    },
+    Case {
+        name: "fire with runs",
+        prepare: |host| Box::pin(timed(host, true)),
+        act: |host| Box::pin(pass(host, "fire")),
+        fires: 3,
+        runs: 3,
+        deaths: 16,
+    },
+    Case {
+        name: "recurring",
+        prepare: |host| Box::pin(recurring(host)),
+        act: |host| Box::pin(pass(host, "fire")),
+        fires: 2,
+        runs: 1,
+        deaths: 10,
+    },
+    Case {
+        name: "observe",
+        prepare: |host| Box::pin(awaited(host)),
+        act: |host| Box::pin(seen(host)),
+        fires: 3,
+        runs: 1,
+        deaths: 10,
+    },
+    Case {
+        name: "heartbeat",
+        prepare: |host| Box::pin(looked_at(host)),
+        act: |host| Box::pin(pass(host, "fire")),
+        fires: 3,
+        runs: 1,
+        deaths: 12,
+    },
+];
+
+/// Promises of every kind, and a fact that one of them waits for.
+async fn promises(host: &Host) -> Result<(), EngineError> {
+    for text in [
+        "Remind me tomorrow at 9am to renew the certificate.",
+        "The weather is fine.",
+        "Remind me when the report is filed.",
+        "Remind me every Monday at 8am to water the plants.",
+        "The report has been filed.",
+        "Remind me when the contract is signed.",
+    ] {
+        host.put(MEMORY, text).await;
+    }
+    Ok(())
+}
+
+async fn timed(host: &Host, with_runs: bool) -> Result<(), EngineError> {
+    let delivery = if with_runs {
+        workflow(host).await
+    } else {
+        Delivery::default()
+    };
+    for n in 0..3 {
+        make(
+            host,
+            NewCommitment {
+                at: at(60 + n as i64),
+                delivery: delivery.clone(),
+                ..to_do(n)
+            },
+        )
+        .await;
+    }
+    host.place.clock.set(NOON.plus_ms(100_000));
+    Ok(())
+}
+
+/// Seven ticks are missed, and become one.
+async fn recurring(host: &Host) -> Result<(), EngineError> {
+    let every = || Some("PT1H".to_owned());
+    let delivery = workflow(host).await;
+    make(
+        host,
+        NewCommitment {
+            every: every(),
+            ..to_do(1)
+        },
+    )
+    .await;
+    make(
+        host,
+        NewCommitment {
+            every: every(),
+            delivery,
+            ..to_do(2)
+        },
+    )
+    .await;
+    host.place.clock.set(NOON.plus_ms(7 * 3_600_000 + 5_000));
+    Ok(())
+}
+
+async fn awaited(host: &Host) -> Result<(), EngineError> {
+    let predicate = || Some("invoice cleared".to_owned());
+    let delivery = workflow(host).await;
+    for n in 0..2 {
+        make(
+            host,
+            NewCommitment {
+                predicate: predicate(),
+                ..to_do(n)
+            },
+        )
+        .await;
+    }
+    make(
+        host,
+        NewCommitment {
+            predicate: predicate(),
+            delivery,
+            ..to_do(2)
+        },
+    )
+    .await;
+    host.engine
+        .observe(&host.caller, MEMORY, "invoice cleared", false)
+        .await
+        .map(|_| ())
+}
+
+async fn looked_at(host: &Host) -> Result<(), EngineError> {
+    awaited(host).await?;
+    host.put_draft(
+        MEMORY,
+        Draft {
+            content: "It came.".to_owned(),
+            tags: vec!["paid".to_owned()],
+            ..Draft::default()
+        },
+    )
+    .await;
+    let memory_ref = MEMORY.to_owned();
+    let key = "invoice cleared".to_owned();
+    let tag = "paid".to_owned();
+    let heartbeat = NewHeartbeat {
+        memory_ref,
+        key,
+        tag,
+        every_seconds: 7_200,
+        enabled: true,
+    };
+    host.engine
+        .put_heartbeat(&host.caller, "invoices", heartbeat)
+        .await
+        .map(|_| ())
+}
+
+/// Names of runs and instants of the host's own acting differ from one day to another; nothing else
+/// may.
+fn plain(mut value: Value) -> Value {
+    let predicate =
+        value["when"]["kind"] == "predicate" || value["scheduledAt"] == value["firedAt"];
+    if let Some(map) = value.as_object_mut() {
+        for name in ["updatedAt", "firedAt", "lastAt"] {
+            map.remove(name);
+        }
+        for name in ["lastRunId", "runId", "enqueuedRunId"] {
+            if let Some(run) = map.get_mut(name).filter(|run| !run.is_null()) {
+                *run = json!("a run");
+            }
+        }
+        if predicate {
+            map.remove("lastFiredAt");
+            map.remove("scheduledAt");
+        }
+    }
+    value
+}
+
+/// All that came of it, in an order of its own: several are fired at once.
+async fn outcome(host: &Host) -> Vec<String> {
+    let store = &host.place.meddler.inner;
+    let mut all = Vec::new();
+    for kind in [
+        RecordKind::Commitment,
+        RecordKind::Fire,
+        RecordKind::Heartbeat,
+    ] {
+        for record in store
+            .records(host.tenant(), kind, "", None, 100_000)
+            .await
+            .unwrap()
+        {
+            let tied = (record.ties.topic.is_some(), &record.ties.source);
+            all.push(format!(
+                "{kind:?} {} {} {tied:?} {}",
+                record.key,
+                record.version,
+                plain(Value::Object(record.body))
+            ));
+        }
+    }
+    let told = ["commitment.", "heartbeat.", "run."];
+    for event in events(host).await {
+        let kind = event.body.kind().as_str();
+        if told.iter().any(|prefix| kind.starts_with(prefix)) {
+            all.push(format!("{kind} {}", plain(event.body.payload())));
+        }
+    }
+    all.sort();
+    all
+}
+
+async fn dies(case: &Case, call: u64, late: bool, expected: &[String]) -> bool {
+    let place = Place::new();
+    let host = place.host().await;
+    (case.prepare)(&host).await.unwrap();
+    place.meddler.die_at(call, late);
+    let _ = (case.act)(&host).await;
+    let reached = place.meddler.has_died();
+    place.meddler.revive();
+    place.later();
+    let next = place.host().await;
+    (case.act)(&next).await.unwrap();
+    assert_eq!(
+        outcome(&next).await,
+        expected,
+        "{}, call {call}, late {late}",
+        case.name
+    );
+    is_whole(&next).await;
+    (case.act)(&next).await.unwrap();
+    assert_eq!(
+        outcome(&next).await,
+        expected,
+        "{}, call {call}, late {late}: once more changes nothing",
+        case.name
+    );
+    reached
+}
+
+/// Of all kinds: by a time, again and again, waiting for something; one in four starts a run.
+async fn many(host: &Host, count: usize) {
+    let delivery = workflow(host).await;
+    for n in 0..count {
+        let delivery = if n % 4 == 0 {
+            delivery.clone()
+        } else {
+            Delivery::default()
+        };
+        let new = match n % 3 {
+            0 => NewCommitment {
+                at: at(60 + n as i64),
+                ..to_do(n)
+            },
+            1 => NewCommitment {
+                every: Some("PT2H".to_owned()),
+                ..to_do(n)
+            },
+            _ => NewCommitment {
+                predicate: Some("invoice cleared".to_owned()),
+                ..to_do(n)
+            },
+        };
+        make(host, NewCommitment { delivery, ..new }).await;
+    }
+    host.place.clock.set(NOON.plus_ms(9 * 3_600_000));
+}
+
+/// Until it works: what fails is the storage.
+async fn insist(host: &Host, act: impl AsyncFn(&Host) -> Result<(), EngineError>) {
+    for _ in 0..3_000 {
+        match act(host).await {
+            Ok(()) => return,
+            Err(EngineError::Store(_)) => {
+                host.place.clock.set(host.place.clock.now().plus_ms(3_001))
+            }
+            Err(other) => panic!("{other:?}"),
+        }
+    }
+    panic!("it never works");
+}
+
+#[tokio::test(start_paused = true)]
+async fn wherever_it_dies_the_next_one_comes_to_the_same_end() {
+    for case in &CASES {
+        let clean = Place::new().host().await;
+        (case.prepare)(&clean).await.unwrap();
+        (case.act)(&clean).await.unwrap();
+        let expected = outcome(&clean).await;
+        assert_eq!(
+            is_whole(&clean).await,
+            (case.fires, case.runs),
+            "{}",
+            case.name
+        );
+        let mut deaths = 0;
+        for call in 0.. {
+            let mut reached = false;
+            for late in [false, true] {
+                reached |= dies(case, call, late, &expected).await;
+            }
+            if !reached {
+                break;
+            }
+            deaths += 1;
+        }
+        assert!(
+            deaths >= case.deaths,
+            "{}: it died at {deaths} calls",
+            case.name
+        );
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_store_that_fails_now_and_then_changes_nothing() {
+    let mut faults = 0;
+    let mut commitments = 0;
+    for (count, seeds) in [(48, 0..40), (240, 40..41)] {
+        let clean = Place::new().host().await;
+        many(&clean, count).await;
+        pass(&clean, "fire").await.unwrap();
+        seen(&clean).await.unwrap();
+        let expected = outcome(&clean).await;
+        assert_eq!(is_whole(&clean).await, (count, count / 4));
+        for seed in seeds {
+            let place = Place::new();
+            let host = place.host().await;
+            many(&host, count).await;
+            // About 30 of 100 calls fail, before the commit or after it.
+            let faulty = Arc::new(FaultyStore::new(
+                Meddler::over(place.meddler.inner.clone()),
+                seed,
+                77,
+            ));
+            let shaky = Place {
+                store: faulty.clone(),
+                ..place.clone()
+            }
+            .host()
+            .await;
+            insist(&shaky, async |host| pass(host, "fire").await).await;
+            insist(&shaky, seen).await;
+            assert_eq!(outcome(&host).await, expected, "seed {seed}");
+            assert_eq!(is_whole(&host).await, (count, count / 4), "seed {seed}");
+            (faults, commitments) = (faults + faulty.fired(), commitments + count);
+        }
+    }
+    println!("{faults} calls failed, {commitments} commitments fired once");
+    assert!(faults > 10_000, "the store did fail: {faults}");
+}

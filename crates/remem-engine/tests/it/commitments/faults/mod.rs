@@ -1,0 +1,105 @@
+//! Commitments while something fails or interferes.
+
+mod crash;
+mod races;
+
+use crate::common::world::{Host, NOON, map};
+use remem_core::commitment::Delivery;
+use remem_core::{Event, EventBody, RecordKind, Timestamp};
+use remem_engine::EngineError;
+use remem_engine::commitments::{CommitmentInfo, NewCommitment};
+use remem_engine::registry::{self, Mode};
+use serde_json::json;
+use std::collections::BTreeSet;
+
+const MEMORY: &str = "m";
+
+async fn pass(host: &Host, name: &str) -> Result<(), EngineError> {
+    host.engine
+        .run_pass(registry::find(name).unwrap(), host.tenant(), Mode::Apply)
+        .await
+        .map(|_| ())
+}
+
+async fn seen(host: &Host) -> Result<(), EngineError> {
+    host.engine
+        .observe(&host.caller, MEMORY, "invoice cleared", true)
+        .await
+        .map(|_| ())
+}
+
+async fn workflow(host: &Host) -> Delivery {
+    let workflow = json!({"id": "remind", "nodes": [{"id": "a", "typeId": "core.noop"}]});
+    host.engine
+        .put_workflow(&host.caller, "remind", map(&workflow))
+        .await
+        .unwrap();
+    Delivery {
+        workflow_id: Some("remind".to_owned()),
+        ..Delivery::default()
+    }
+}
+
+async fn make(host: &Host, new: NewCommitment) -> CommitmentInfo {
+    host.engine
+        .create_commitment(&host.caller, MEMORY, new, None)
+        .await
+        .unwrap()
+        .info
+}
+
+fn at(seconds: i64) -> Option<Timestamp> {
+    Some(NOON.plus_ms(seconds * 1_000))
+}
+
+fn to_do(number: usize) -> NewCommitment {
+    NewCommitment {
+        text: format!("Thing number {number} is to be done."),
+        ..NewCommitment::default()
+    }
+}
+
+async fn events(host: &Host) -> Vec<Event> {
+    host.place
+        .meddler
+        .inner
+        .events(host.tenant(), remem_core::Seq(0), 1_000_000)
+        .await
+        .unwrap()
+}
+
+/// Every fire has its note, its event and, where one is due, its run, all of one commit; and no two
+/// of one instant.
+async fn is_whole(host: &Host) -> (usize, usize) {
+    let log = events(host).await;
+    let fired: Vec<&Event> = log
+        .iter()
+        .filter(|event| matches!(event.body, EventBody::CommitmentFired(_)))
+        .collect();
+    let notes = host
+        .place
+        .meddler
+        .inner
+        .records(host.tenant(), RecordKind::Fire, "", None, 100_000)
+        .await
+        .unwrap();
+    assert_eq!(notes.len(), fired.len(), "a note for each fire");
+    let mut runs = BTreeSet::new();
+    for event in &fired {
+        if let Some(run) = event.body.payload()["enqueuedRunId"].as_str() {
+            assert!(runs.insert(run.to_owned()), "a run is of one fire");
+            let begun = log.iter().find(|e| {
+                matches!(e.body, EventBody::RunStarted(_))
+                    && e.run.as_ref().unwrap().id.as_str() == run
+            });
+            assert_eq!(begun.unwrap().revision, event.revision, "of one commit");
+            assert!(notes.iter().any(|note| note.body["runId"] == json!(run)));
+        }
+    }
+    let begun = log
+        .iter()
+        .filter(|event| matches!(event.body, EventBody::RunStarted(_)))
+        .count();
+    assert_eq!(begun, runs.len(), "no run without a fire");
+    (fired.len(), runs.len())
+}

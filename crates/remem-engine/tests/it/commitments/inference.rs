@@ -1,0 +1,329 @@
+//! Commitments read out of entries: which texts make one, when it is armed, and which never do.
+
+use super::{DAY, all, fires, pass, put, say, say_tagged, text};
+use crate::common::{Ground, NOON, Node};
+use remem_core::commitment::{EndedBy, State};
+use remem_core::{Draft, Timestamp};
+use remem_engine::EngineError;
+use remem_engine::commitments::{Changed, NewRules};
+use serde_json::json;
+
+async fn finished(node: &Node, run: &str) {
+    for _ in 0..1_000 {
+        if node
+            .engine
+            .run(&node.caller, run)
+            .await
+            .unwrap()
+            .state
+            .status
+            .is_terminal()
+        {
+            return;
+        }
+        tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+    }
+    panic!("the run does not end");
+}
+
+#[tokio::test]
+async fn a_promise_is_armed_off_the_path_of_the_writer_and_fires_once() {
+    let node = Ground::fresh().await.node().await;
+    let id = say(&node, "Remind me tomorrow at 9am to renew the certificate.").await;
+    let found = all(&node).await;
+    assert_eq!(found.len(), 1, "{found:?}");
+    let one = &found[0];
+    assert_eq!(
+        (
+            one.commitment.state,
+            one.source.as_ref().map(|s| s.as_str())
+        ),
+        (State::Armed, Some(id.as_str()))
+    );
+    assert_eq!(
+        pass(&node, "infer").await.changed,
+        0,
+        "a second look finds nothing new"
+    );
+    assert_eq!(pass(&node, "fire").await.changed, 0, "not before its time");
+    node.at(2 * DAY);
+    assert_eq!(pass(&node, "fire").await.changed, 1);
+    assert_eq!(pass(&node, "fire").await.changed, 0);
+    let told = node.events("commitment.fired").await;
+    assert_eq!(told.len(), 1);
+    assert!(told[0].run.is_none());
+    let payload = told[0].body.payload();
+    assert_eq!(
+        payload,
+        json!({"commitmentId": one.id, "memoryRef": "m", "memoryId": id, "condition": "time"}),
+        "exactly these keys"
+    );
+    assert!(!payload.to_string().contains("renew") && !one.id.contains("renew"));
+    let one = node.engine.commitment(&node.caller, &one.id).await.unwrap();
+    assert_eq!(
+        (one.commitment.state, one.commitment.fired),
+        (State::Done, 1)
+    );
+    let notes = node
+        .engine
+        .commitment_fires(&node.caller, &one.id, None, None)
+        .await
+        .unwrap();
+    assert_eq!(notes.len(), 1);
+    assert_eq!(Some(notes[0].scheduled_at.0), one.commitment.last_fired_at);
+}
+
+#[tokio::test]
+async fn nobody_arms_what_nobody_vouches_for() {
+    let node = Ground::fresh().await.node().await;
+    say_tagged(
+        &node,
+        "Remind me tomorrow at 9am to wire the money.",
+        &["source:web"],
+    )
+    .await;
+    assert_eq!(all(&node).await[0].commitment.state, State::Pending);
+    node.at(2 * DAY);
+    pass(&node, "fire").await;
+    assert_eq!(fires(&node).await, 0);
+    let id = all(&node).await[0].id.clone();
+    let late = node
+        .engine
+        .change_commitment(&node.caller, &id, Changed::Confirm)
+        .await
+        .unwrap_err();
+    assert!(matches!(late, EngineError::Rejected(_)), "{late}");
+    let until = NOON.plus_ms(3 * DAY * 1_000);
+    assert_eq!(
+        node.engine
+            .change_commitment(&node.caller, &id, Changed::Snooze(until))
+            .await
+            .unwrap()
+            .commitment
+            .state,
+        State::Armed
+    );
+    node.at(4 * DAY);
+    pass(&node, "fire").await;
+    assert_eq!(fires(&node).await, 1);
+    let ended = node
+        .engine
+        .change_commitment(&node.caller, &id, Changed::Cancel)
+        .await
+        .unwrap_err();
+    assert!(matches!(
+        ended,
+        EngineError::CommitmentState { state: State::Done }
+    ));
+}
+
+#[tokio::test]
+async fn what_is_not_confirmed_is_dropped_in_the_end() {
+    let node = Ground::fresh().await.node().await;
+    say_tagged(
+        &node,
+        "Remind me in 200 days to look again.",
+        &["source:tool"],
+    )
+    .await;
+    node.at(15 * DAY);
+    pass(&node, "fire").await;
+    let one = all(&node).await.remove(0);
+    assert_eq!(
+        (one.commitment.state, one.commitment.ended_by),
+        (State::Cancelled, Some(EndedBy::Unconfirmed))
+    );
+    assert_eq!(node.events("commitment.ended").await.len(), 1);
+    node.at(200 * DAY);
+    pass(&node, "fire").await;
+    assert!(all(&node).await.is_empty(), "and forgotten after a while");
+}
+
+#[tokio::test]
+async fn a_memory_decides_what_becomes_of_promises() {
+    let node = Ground::fresh().await.node().await;
+    let rules = |arm: &str| NewRules {
+        arm: Some(arm.to_owned()),
+        zone: Some("Asia/Kolkata".to_owned()),
+        ..NewRules::default()
+    };
+    node.engine
+        .put_commitment_rules(&node.caller, None, rules("off"))
+        .await
+        .unwrap();
+    say(&node, "Remind me tomorrow at 9am to renew the certificate.").await;
+    assert!(all(&node).await.is_empty());
+    node.engine
+        .put_commitment_rules(&node.caller, Some("m"), rules("confirm"))
+        .await
+        .unwrap();
+    say(&node, "Remind me tomorrow at 9am to renew the passport.").await;
+    let one = all(&node).await.remove(0);
+    assert_eq!(one.commitment.state, State::Pending);
+    assert_eq!(
+        one.commitment.next_at.map(|at| Timestamp(at).rfc3339()),
+        Some("2023-11-16T03:30:00.000Z".to_owned()),
+        "by its clocks"
+    );
+    let bad = node
+        .engine
+        .put_commitment_rules(
+            &node.caller,
+            None,
+            NewRules {
+                zone: Some("Mars/Olympus".into()),
+                ..NewRules::default()
+            },
+        )
+        .await;
+    assert!(matches!(bad, Err(EngineError::Rejected(r)) if r.field() == Some("zone")));
+}
+
+#[tokio::test]
+async fn a_replay_infers_and_fires_nothing() {
+    let node = Ground::fresh().await.node().await;
+    let config = json!({"memoryAction": "write", "memoryRef": "m", "content": "Remind me tomorrow at 9am to renew the certificate."});
+    let workflow =
+        json!({"id": "write", "nodes": [{"id": "a", "typeId": "core.identity", "config": config}]});
+    node.engine
+        .put_workflow(
+            &node.caller,
+            "write",
+            workflow.as_object().cloned().unwrap(),
+        )
+        .await
+        .unwrap();
+    let (stop, stopped) = tokio::sync::watch::channel(false);
+    let runs = remem_engine::runner::start_runs(&node.engine, &stopped);
+    let new = remem_engine::runs::NewRun {
+        workflow_id: "write".to_owned(),
+        ..Default::default()
+    };
+    let run = node
+        .engine
+        .create_run(&node.caller, new, None)
+        .await
+        .unwrap()
+        .run;
+    finished(&node, run.id.as_str()).await;
+    pass(&node, "infer").await;
+    let before = all(&node).await;
+    assert_eq!(before.len(), 1, "what a run writes is read, too");
+    node.engine
+        .change_commitment(&node.caller, &before[0].id, Changed::Cancel)
+        .await
+        .unwrap();
+    let fork = remem_engine::runs::Fork {
+        mode: remem_core::run::ForkMode::Replay,
+        from_seq: None,
+        overlay: None,
+    };
+    let replay = node
+        .engine
+        .fork_run(&node.caller, run.id.as_str(), fork, None)
+        .await
+        .unwrap();
+    finished(&node, replay.run.id.as_str()).await;
+    assert_eq!(pass(&node, "infer").await.changed, 0);
+    assert_eq!(node.events("commitment.created").await.len(), 1);
+    node.at(2 * DAY);
+    pass(&node, "fire").await;
+    assert_eq!(fires(&node).await, 0);
+    stop.send(true).unwrap();
+    runs.await.unwrap();
+}
+
+/// The node that took the entry died: another one reads it after its instant, and is late rather
+/// than silent.
+#[tokio::test]
+async fn what_is_read_late_fires_late_unless_that_is_long_ago() {
+    let node = Ground::fresh().await.node().await;
+    put(&node, text("Remind me in 10 minutes to call the bank.")).await;
+    node.at(15 * 60);
+    put(&node, text("Remind me in 30 minutes to call the office.")).await;
+    pass(&node, "infer").await;
+    pass(&node, "fire").await;
+    assert_eq!((all(&node).await.len(), fires(&node).await), (2, 1));
+    put(&node, text("Remind me in 5 minutes to feed the cat.")).await;
+    node.at(86_400);
+    pass(&node, "infer").await;
+    assert_eq!(all(&node).await.len(), 2, "of yesterday");
+}
+
+#[tokio::test]
+async fn a_promise_of_an_instant_that_had_passed_is_none() {
+    let node = Ground::fresh().await.node().await;
+    let origin = remem_core::Origin {
+        id: remem_core::EntryId::parse("old").unwrap(),
+        created_at: Some(NOON.plus_ms(-1_800_000)),
+    };
+    put(
+        &node,
+        Draft {
+            origin: Some(origin),
+            ..text("Remind me in 10 minutes to call the bank.")
+        },
+    )
+    .await;
+    pass(&node, "infer").await;
+    assert!(all(&node).await.is_empty());
+}
+
+/// The note of the first time may be gone by then, and so may the commitment: what a replay repeats
+/// is not read all the same.
+#[tokio::test]
+async fn what_a_replay_repeats_promises_nothing_however_late() {
+    let node = Ground::fresh().await.node().await;
+    let config = json!({"memoryAction": "write", "memoryRef": "m", "content": "Remind me when the report is filed."});
+    let workflow =
+        json!({"id": "write", "nodes": [{"id": "a", "typeId": "core.identity", "config": config}]});
+    node.engine
+        .put_workflow(
+            &node.caller,
+            "write",
+            workflow.as_object().cloned().unwrap(),
+        )
+        .await
+        .unwrap();
+    let (stop, stopped) = tokio::sync::watch::channel(false);
+    let runs = remem_engine::runner::start_runs(&node.engine, &stopped);
+    let new = remem_engine::runs::NewRun {
+        workflow_id: "write".to_owned(),
+        ..Default::default()
+    };
+    let run = node
+        .engine
+        .create_run(&node.caller, new, None)
+        .await
+        .unwrap()
+        .run;
+    finished(&node, run.id.as_str()).await;
+    pass(&node, "infer").await;
+    assert_eq!(
+        node.engine
+            .observe(&node.caller, "m", "report filed", true)
+            .await
+            .unwrap()
+            .fired
+            .len(),
+        1
+    );
+    node.at(100 * 86_400);
+    pass(&node, "fire").await;
+    assert!(all(&node).await.is_empty(), "forgotten");
+    let fork = remem_engine::runs::Fork {
+        mode: remem_core::run::ForkMode::Replay,
+        from_seq: None,
+        overlay: None,
+    };
+    let replay = node
+        .engine
+        .fork_run(&node.caller, run.id.as_str(), fork, None)
+        .await
+        .unwrap();
+    finished(&node, replay.run.id.as_str()).await;
+    assert_eq!(pass(&node, "infer").await.changed, 0);
+    assert!(all(&node).await.is_empty());
+    stop.send(true).unwrap();
+    runs.await.unwrap();
+}

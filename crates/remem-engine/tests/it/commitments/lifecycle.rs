@@ -1,0 +1,276 @@
+//! What happens to a commitment besides firing: it ends with its entry, is explained, listed, and
+//! guarded by permissions.
+
+use super::{DAY, all, by_hand, fires, pass, put, say, text};
+use crate::common::{Ground, NOON};
+use remem_core::commitment::State;
+use remem_core::{Draft, Permission};
+use remem_engine::EngineError;
+use remem_engine::commitments::{Changed, CommitmentQuery, NewCommitment, NewRules};
+use remem_engine::keys::KeyRequest;
+use remem_engine::registry::{self, Mode};
+use serde_json::json;
+
+#[tokio::test]
+async fn a_commitment_goes_with_its_entry() {
+    let node = Ground::fresh().await.node().await;
+    let deleted = say(&node, "Remind me tomorrow at 9am to call the bank.").await;
+    node.engine
+        .delete(&node.caller, "m", &deleted, None)
+        .await
+        .unwrap();
+    assert!(all(&node).await.is_empty());
+    let subject = "person:4711";
+    let about = NewCommitment {
+        subjects: vec![subject.to_owned()],
+        ..by_hand("Call Ada back.", DAY)
+    };
+    let one = node
+        .engine
+        .create_commitment(&node.caller, "m", about, None)
+        .await
+        .unwrap()
+        .info;
+    node.engine
+        .forget(&node.caller, subject, false)
+        .await
+        .unwrap();
+    assert!(matches!(
+        node.engine.commitment(&node.caller, &one.id).await,
+        Err(EngineError::NotFound)
+    ));
+    node.at(2 * DAY);
+    pass(&node, "fire").await;
+    assert_eq!(fires(&node).await, 0);
+}
+
+#[tokio::test]
+async fn what_expired_promises_nothing() {
+    let node = Ground::fresh().await.node().await;
+    let draft = Draft {
+        content: "Remind me tomorrow at 9am to call the bank.".to_owned(),
+        expires_at: Some(NOON.plus_ms(3_600_000)),
+        ..Draft::default()
+    };
+    node.engine
+        .put(&node.caller, "m", vec![draft], None)
+        .await
+        .unwrap();
+    pass(&node, "infer").await;
+    assert_eq!(all(&node).await.len(), 1);
+    node.at(2 * DAY);
+    pass(&node, "fire").await;
+    assert_eq!(fires(&node).await, 0);
+}
+
+#[tokio::test]
+async fn a_commitment_is_explained_by_words_of_redacted_memory() {
+    let node = Ground::fresh().await.node().await;
+    let secret = "sk-ant-api03-0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ";
+    say(
+        &node,
+        &format!("All is well. Remind me tomorrow at 9am to rotate {secret} please."),
+    )
+    .await;
+    let one = all(&node).await.remove(0);
+    let why = node
+        .engine
+        .explain_commitment(&node.caller, &one.id)
+        .await
+        .unwrap();
+    let [sentence, cue, when] = why.words.unwrap();
+    assert!(
+        sentence.starts_with("Remind me tomorrow") && !sentence.contains(secret),
+        "{sentence}"
+    );
+    assert_eq!(cue.to_lowercase(), "remind me");
+    assert!(when.contains("tomorrow"), "{when}");
+}
+
+/// Taking a late secret out of a record must not disarm it.
+#[tokio::test]
+async fn a_commitment_stays_armed_when_its_record_is_held_against_new_rules() {
+    let ground = Ground::fresh().await;
+    let node = ground.node().await;
+    let predicate = Some("the hunter2hunter2 build is green".to_owned());
+    let new = NewCommitment {
+        text: "Tell the team.".to_owned(),
+        predicate,
+        ..NewCommitment::default()
+    };
+    let one = node
+        .engine
+        .create_commitment(&node.caller, "m", new, None)
+        .await
+        .unwrap()
+        .info;
+    node.engine
+        .create_commitment(&node.caller, "m", by_hand("Water the plants.", 60), None)
+        .await
+        .unwrap();
+    let key = remem_engine::HostKey::new([3; 32]);
+    let secret = remem_core::redact::SecretValue::new("late", "hunter2hunter2");
+    let parts = remem_engine::Parts::new(
+        ground.store.clone(),
+        ground.directory.clone(),
+        ground.clock.clone(),
+        ground.ids.clone(),
+        key.clone(),
+    );
+    let engine = remem_engine::Engine::new(remem_engine::Parts {
+        secrets: remem_engine::Secrets::new(&key, vec![(None, secret)]),
+        ..parts
+    });
+    engine
+        .run_pass(
+            registry::find("rescan").unwrap(),
+            node.caller.tenant(),
+            Mode::Apply,
+        )
+        .await
+        .unwrap();
+    let stored = node
+        .store
+        .record(
+            node.caller.tenant(),
+            remem_core::RecordKind::Commitment,
+            &one.id,
+        )
+        .await
+        .unwrap()
+        .unwrap();
+    assert!(!json!(stored.body).to_string().contains("hunter2hunter2"));
+    assert!(stored.ties.topic.is_some() && stored.ties.source.is_some());
+    node.at(61);
+    pass(&node, "fire").await;
+    assert_eq!(fires(&node).await, 1, "what is due is due");
+}
+
+#[tokio::test]
+async fn pages_go_through_all_of_them() {
+    let node = Ground::fresh().await.node().await;
+    for n in 0..7 {
+        node.engine
+            .create_commitment(
+                &node.caller,
+                "m",
+                by_hand(&format!("Thing {n} is due."), 100 - n),
+                None,
+            )
+            .await
+            .unwrap();
+    }
+    let mut after = None;
+    let mut seen = Vec::new();
+    loop {
+        let query = CommitmentQuery {
+            limit: Some(3),
+            after,
+            memory_ref: Some("m".to_owned()),
+            state: Some(State::Armed),
+        };
+        let page = node.engine.commitments(&node.caller, &query).await.unwrap();
+        seen.extend(
+            page.commitments
+                .iter()
+                .map(|one| one.commitment.next_at.unwrap()),
+        );
+        after = page.next;
+        if after.is_none() {
+            break;
+        }
+    }
+    assert_eq!(seen.len(), 7);
+    assert!(seen.is_sorted(), "in the order of what happens next");
+}
+
+#[tokio::test]
+async fn what_waits_for_a_predicate_ends_with_the_time_of_its_text() {
+    let node = Ground::fresh().await.node().await;
+    let ends = Some(NOON.plus_ms(3_600_000));
+    put(
+        &node,
+        Draft {
+            expires_at: ends,
+            ..text("Remind me when the report is filed.")
+        },
+    )
+    .await;
+    pass(&node, "infer").await;
+    node.at(7_200);
+    let seen = node
+        .engine
+        .observe(&node.caller, "m", "report filed", true)
+        .await
+        .unwrap();
+    assert_eq!(
+        (seen.matched, seen.fired.len(), fires(&node).await),
+        (1, 0, 0),
+        "even before it is purged"
+    );
+}
+
+#[tokio::test]
+async fn a_key_that_may_write_needs_no_right_to_read() {
+    let node = Ground::fresh().await.node().await;
+    let request = |permissions: &[Permission]| KeyRequest {
+        tenant: node.caller.tenant().clone(),
+        label: String::new(),
+        permissions: permissions.to_vec(),
+        expires_at: None,
+        principal: None,
+    };
+    node.engine
+        .add_key("writer", request(&[Permission::MemoryWrite]))
+        .await
+        .unwrap();
+    node.engine
+        .add_key("admin", request(&[Permission::MemoryAdmin]))
+        .await
+        .unwrap();
+    let writer = node.engine.authenticate("writer").await.unwrap();
+    let admin = node.engine.authenticate("admin").await.unwrap();
+    let new = NewCommitment {
+        text: "Remind me in 2 days to call the bank.".to_owned(),
+        ..NewCommitment::default()
+    };
+    let made = node
+        .engine
+        .create_commitment(&writer, "m", new, None)
+        .await
+        .unwrap()
+        .info;
+    let told = node.engine.explain(&writer, made.clone()).await.unwrap();
+    assert!(told.entry.is_none() && told.words.is_none());
+    node.engine
+        .change_commitment(&writer, &made.id, Changed::Cancel)
+        .await
+        .unwrap();
+    let rules = NewRules {
+        arm: Some("off".to_owned()),
+        ..NewRules::default()
+    };
+    assert_eq!(
+        node.engine
+            .put_commitment_rules(&admin, None, rules)
+            .await
+            .unwrap()
+            .arm
+            .as_str(),
+        "off"
+    );
+    assert!(
+        matches!(
+            node.engine
+                .tick_heartbeat(&node.caller, "h", &json!(1), 0)
+                .await,
+            Err(EngineError::NotFound)
+        ),
+        "no seams here"
+    );
+    let rehearsed = node
+        .engine
+        .rehearse_commitment(&node.caller, "m", "predicate")
+        .await;
+    assert!(matches!(rehearsed, Err(EngineError::NotFound)), "nor here");
+}

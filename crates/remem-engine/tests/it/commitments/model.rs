@@ -1,0 +1,460 @@
+//! Random days of two engines against a simple model of what may fire: texts are written and
+//! deleted, promises read, confirmed, put off and taken back, facts seen, and the clock jumps.
+//! After every step, exactly what the model says has fired.
+
+use crate::common::storage;
+use crate::common::world::{Host, Place};
+use remem_core::commitment::State;
+use remem_core::{Draft, EventBody, RecordKind, Seq, Timestamp};
+use remem_engine::commitments::{Changed, CommitmentQuery, NewCommitment};
+use remem_engine::ports::Clock;
+use remem_engine::registry::{self, Mode};
+use std::collections::BTreeMap;
+
+const DAYS: u64 = 60;
+const STEPS: u64 = 70;
+const MEMORY: &str = "m";
+const MINUTE: i64 = 60_000;
+/// What was promised for an instant further back is not armed any more.
+const LATE: i64 = 60 * MINUTE;
+
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, bound: u64) -> u64 {
+        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        (z ^ (z >> 31)) % bound
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Kind {
+    /// At this instant.
+    Once(i64),
+    /// After this distance, again and again, from this instant on.
+    Every(i64, i64),
+    /// When the thing of this number is delivered.
+    Predicate(u64),
+}
+
+/// What the model knows of one promise.
+#[derive(Clone, Debug)]
+struct One {
+    source: String,
+    kind: Kind,
+    trusted: bool,
+    written_at: i64,
+    /// As it must stand; `None` before it was read, and once its text is gone.
+    state: Option<State>,
+    read: bool,
+    deleted: bool,
+    next_at: Option<i64>,
+    holds: Option<bool>,
+    fired: Vec<String>,
+    id: Option<String>,
+}
+
+impl One {
+    fn is_open(&self) -> bool {
+        matches!(self.state, Some(State::Armed | State::Pending))
+    }
+
+    fn is_timed(&self) -> bool {
+        !matches!(self.kind, Kind::Predicate(_))
+    }
+
+    fn read(&mut self, now: i64) {
+        if self.read {
+            return;
+        }
+        self.read = true;
+        let promises = !self.deleted
+            && !matches!(self.kind, Kind::Once(at) if at <= self.written_at.max(now - LATE));
+        self.state = promises.then_some(if self.trusted {
+            State::Armed
+        } else {
+            State::Pending
+        });
+    }
+
+    fn fire(&mut self, now: i64) {
+        let Some(due) = self
+            .next_at
+            .filter(|at| *at <= now && self.state == Some(State::Armed))
+        else {
+            return;
+        };
+        let mut instant = due;
+        let mut next = None;
+        if let Kind::Every(every, from) = self.kind {
+            let mut tick = from + every;
+            while tick <= now {
+                instant = instant.max(tick);
+                tick += every;
+            }
+            next = Some(tick);
+        }
+        self.fired.push(format!("t{instant}"));
+        self.next_at = next;
+        if next.is_none() {
+            self.state = Some(State::Done);
+        }
+    }
+
+    fn see(&mut self, holds: bool) {
+        if self.state != Some(State::Armed) || self.holds == Some(holds) {
+            return;
+        }
+        self.holds = Some(holds);
+        if holds {
+            self.fired.push("p1".to_owned());
+            self.state = Some(State::Done);
+        }
+    }
+
+    /// Whether it can be done.
+    fn change(&mut self, change: Changed, now: i64) -> bool {
+        let may = match change {
+            Changed::Cancel => self.is_open(),
+            Changed::Confirm => {
+                self.state == Some(State::Pending) && self.next_at.is_none_or(|at| at > now)
+            }
+            Changed::Snooze(_) => self.is_open() && self.is_timed(),
+        };
+        if may {
+            self.state = Some(if change == Changed::Cancel {
+                State::Cancelled
+            } else {
+                State::Armed
+            });
+            self.next_at = match change {
+                Changed::Cancel => None,
+                Changed::Confirm => self.next_at,
+                Changed::Snooze(until) => Some(until.0),
+            };
+        }
+        may
+    }
+}
+
+struct Day {
+    random: Random,
+    hosts: [Host; 2],
+    ones: Vec<One>,
+}
+
+impl Day {
+    async fn new(seed: u64) -> Day {
+        let (store, _, directory) = storage::open().await;
+        let place = Place::on(store, directory);
+        Day {
+            random: Random(seed),
+            hosts: [place.host().await, place.host().await],
+            ones: Vec::new(),
+        }
+    }
+
+    fn host(&mut self) -> usize {
+        self.random.below(2) as usize
+    }
+
+    fn now(&self) -> i64 {
+        self.hosts[0].place.clock.now().0
+    }
+
+    fn some(&mut self) -> Option<usize> {
+        let count = self.ones.len() as u64;
+        (count > 0).then(|| self.random.below(count) as usize)
+    }
+
+    fn add(&mut self, source: String, kind: Kind, trusted: bool) -> &mut One {
+        let next_at = match kind {
+            Kind::Once(at) => Some(at),
+            Kind::Every(every, from) => Some(from + every),
+            Kind::Predicate(_) => None,
+        };
+        let written_at = self.now();
+        let state = None;
+        let read = false;
+        let deleted = false;
+        let holds = None;
+        let fired = Vec::new();
+        let id = None;
+        self.ones.push(One {
+            source,
+            kind,
+            trusted,
+            written_at,
+            state,
+            read,
+            deleted,
+            next_at,
+            holds,
+            fired,
+            id,
+        });
+        self.ones.last_mut().unwrap()
+    }
+
+    async fn write(&mut self) {
+        let host = self.host();
+        let number = self.ones.len() as u64;
+        let trusted = self.random.below(4) > 0;
+        let minutes = 1 + self.random.below(100);
+        let (content, kind) = if self.random.below(2) == 0 {
+            let at = self.now() + minutes as i64 * MINUTE;
+            (
+                format!("Remind me in {minutes} minutes to look at thing number {number}."),
+                Kind::Once(at),
+            )
+        } else {
+            (
+                format!("Remind me when parcel p{number} is delivered."),
+                Kind::Predicate(number),
+            )
+        };
+        let tags = if trusted {
+            Vec::new()
+        } else {
+            vec!["source:web".to_owned()]
+        };
+        let draft = Draft {
+            content,
+            tags,
+            ..Draft::default()
+        };
+        let host = &self.hosts[host];
+        let stored = host
+            .engine
+            .put(&host.caller, MEMORY, vec![draft], None)
+            .await
+            .unwrap();
+        self.add(stored.entries[0].id.as_str().to_owned(), kind, trusted);
+    }
+
+    async fn make(&mut self) {
+        let host = self.host();
+        let number = self.ones.len();
+        let minutes = 5 + self.random.below(90) as i64;
+        let text = format!("Thing number {number} is looked at now and then.");
+        let new = NewCommitment {
+            text,
+            every: Some(format!("PT{minutes}M")),
+            ..NewCommitment::default()
+        };
+        let host = &self.hosts[host];
+        let info = host
+            .engine
+            .create_commitment(&host.caller, MEMORY, new, None)
+            .await
+            .unwrap()
+            .info;
+        let kind = Kind::Every(minutes * MINUTE, self.now());
+        let one = self.add(info.source.unwrap().as_str().to_owned(), kind, true);
+        (one.read, one.state, one.id) = (true, Some(State::Armed), Some(info.id));
+    }
+
+    async fn pass(&mut self, name: &str) {
+        let host = self.host();
+        let now = self.now();
+        let host = &self.hosts[host];
+        host.engine
+            .run_pass(registry::find(name).unwrap(), host.tenant(), Mode::Apply)
+            .await
+            .unwrap();
+        self.ones.iter_mut().for_each(|one| {
+            if name == "fire" {
+                one.fire(now)
+            } else {
+                one.read(now)
+            }
+        });
+        if name == "infer" {
+            self.learn_names().await;
+        }
+    }
+
+    async fn learn_names(&mut self) {
+        let host = &self.hosts[0];
+        let query = CommitmentQuery {
+            limit: Some(0),
+            ..CommitmentQuery::default()
+        };
+        for info in host
+            .engine
+            .commitments(&host.caller, &query)
+            .await
+            .unwrap()
+            .commitments
+        {
+            let one = self.ones.iter_mut().find(|one| {
+                Some(one.source.as_str()) == info.source.as_ref().map(|id| id.as_str())
+            });
+            one.unwrap().id = Some(info.id);
+        }
+    }
+
+    async fn see(&mut self) {
+        let host = self.host();
+        let holds = self.random.below(2) == 0;
+        let Some(at) = self.some() else { return };
+        let Kind::Predicate(number) = self.ones[at].kind else {
+            return;
+        };
+        let host = &self.hosts[host];
+        host.engine
+            .observe(
+                &host.caller,
+                MEMORY,
+                &format!("parcel p{number} delivered"),
+                holds,
+            )
+            .await
+            .unwrap();
+        self.ones[at].see(holds);
+    }
+
+    async fn change(&mut self, place: &str) {
+        let host = self.host();
+        let now = self.now();
+        let Some(at) = self.some() else { return };
+        let change = match self.random.below(4) {
+            0 => Changed::Cancel,
+            1 => Changed::Confirm,
+            _ => Changed::Snooze(Timestamp(
+                now + 1 + self.random.below(180 * MINUTE as u64) as i64,
+            )),
+        };
+        let Some(id) = self.ones[at].id.clone() else {
+            return;
+        };
+        let host = &self.hosts[host];
+        let done = host
+            .engine
+            .change_commitment(&host.caller, &id, change)
+            .await;
+        assert_eq!(
+            self.ones[at].change(change, now),
+            done.is_ok(),
+            "{place}: {change:?} {done:?} {:?}",
+            self.ones[at]
+        );
+    }
+
+    async fn delete(&mut self) {
+        let host = self.host();
+        let Some(at) = self.some().filter(|at| !self.ones[*at].deleted) else {
+            return;
+        };
+        let host = &self.hosts[host];
+        host.engine
+            .delete(&host.caller, MEMORY, &self.ones[at].source, None)
+            .await
+            .unwrap();
+        (self.ones[at].deleted, self.ones[at].state) = (true, None);
+    }
+
+    async fn step(&mut self, place: &str) {
+        match self.random.below(20) {
+            0..=4 => self.write().await,
+            5 => self.make().await,
+            6..=8 => self.pass("infer").await,
+            9..=11 => self.pass("fire").await,
+            12..=13 => self.see().await,
+            14..=16 => self.change(place).await,
+            17 => self.delete().await,
+            _ => {
+                let clock = &self.hosts[0].place.clock;
+                clock.set(
+                    clock
+                        .now()
+                        .plus_ms(1 + self.random.below(110 * MINUTE as u64) as i64),
+                );
+            }
+        }
+    }
+
+    /// What the log and the notes tell is what the model says, and how each stands.
+    async fn check(&self, place: &str) {
+        let host = &self.hosts[0];
+        let store = &self.hosts[0].place.meddler.inner;
+        let (mut told, mut noted): (BTreeMap<String, usize>, BTreeMap<String, Vec<String>>) =
+            Default::default();
+        for event in store.events(host.tenant(), Seq(0), 100_000).await.unwrap() {
+            if let EventBody::CommitmentFired(fired) = event.body {
+                *told.entry(fired.memory_id.unwrap()).or_default() += 1;
+            }
+        }
+        for note in store
+            .records(host.tenant(), RecordKind::Fire, "", None, 100_000)
+            .await
+            .unwrap()
+        {
+            let (id, instant) = note.key.split_once('/').unwrap();
+            noted
+                .entry(id.to_owned())
+                .or_default()
+                .push(instant.to_owned());
+        }
+        for one in &self.ones {
+            assert_eq!(
+                told.remove(&one.source).unwrap_or(0),
+                one.fired.len(),
+                "{place}: {one:?}"
+            );
+            let Some(id) = &one.id else { continue };
+            let mut expected = one.fired.clone();
+            expected.sort();
+            assert_eq!(
+                noted.remove(id).unwrap_or_default(),
+                expected,
+                "{place}: {one:?}"
+            );
+            let found = host
+                .engine
+                .commitment(&host.caller, id)
+                .await
+                .ok()
+                .map(|info| (info.commitment.state, info.commitment.next_at));
+            let next_at = one.next_at.filter(|_| one.is_open());
+            assert_eq!(
+                found,
+                one.state.map(|state| (state, next_at)),
+                "{place}: {one:?}"
+            );
+        }
+        assert!(
+            told.is_empty() && noted.is_empty(),
+            "{place}: nothing else fired"
+        );
+    }
+}
+
+#[tokio::test]
+async fn exactly_what_may_fire_fires() {
+    let days = if storage_is_shared() { DAYS / 10 } else { DAYS };
+    let mut fires = 0;
+    let mut silent = 0;
+    for seed in 0..days {
+        let mut day = Day::new(seed).await;
+        for step in 0..STEPS {
+            let place = format!("seed {seed}, step {step}");
+            day.step(&place).await;
+            if step % 5 == 4 {
+                day.check(&place).await;
+            }
+        }
+        fires += day.ones.iter().map(|one| one.fired.len()).sum::<usize>();
+        silent += day.ones.iter().filter(|one| one.fired.is_empty()).count();
+    }
+    println!("{days} days: {fires} fires, {silent} promises that never fired");
+    assert!(fires as u64 > days && silent as u64 > days);
+}
+
+/// A database for every day takes its time.
+fn storage_is_shared() -> bool {
+    std::env::var("REMEM_TEST_STORE").is_ok_and(|store| store == "postgres")
+}

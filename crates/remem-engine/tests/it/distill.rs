@@ -1,0 +1,864 @@
+//! Distillation of a memory: the same bytes for the same sources, all of it or nothing, an index
+//! that tells of it, and a model that may change the entry alone.
+
+use crate::common::world;
+use crate::common::world::{Host, Meddler, NOON, Place};
+use remem_core::distill::Archive;
+use remem_core::distill::index::{Index, MARKDOWN_PATH, PATH};
+use remem_core::{Change, Draft, EntryId, Origin, Policy, RecordKind, RunStatus, Timestamp};
+use remem_engine::EngineError;
+use remem_engine::archive::{Distilled, Kept};
+use remem_engine::jobs::WorkError;
+use remem_engine::model::ModelPort;
+use remem_engine::ports::{ModelError, ScriptedModel};
+use remem_store::FaultyStore;
+use serde_json::{Value, json};
+use std::sync::Arc;
+use std::time::Duration;
+
+const KINDS: [RecordKind; 5] = [
+    RecordKind::Archive,
+    RecordKind::Distillation,
+    RecordKind::File,
+    RecordKind::FileVersion,
+    RecordKind::ModelCall,
+];
+
+fn fact(n: usize) -> String {
+    format!(
+        "Vera decided that warehouse {n} moves to harbour {} on day {}.",
+        n * 3 + 1,
+        n + 2
+    )
+}
+
+async fn fill(host: &Host, memory: &str, count: usize) -> Vec<String> {
+    let mut ids = Vec::new();
+    for n in 0..count {
+        ids.push(host.put(memory, &fact(n)).await);
+    }
+    ids
+}
+
+async fn archives(host: &Host, memory: &str) -> Vec<Distilled> {
+    host.engine.archives(&host.caller, memory).await.unwrap()
+}
+
+async fn bytes(host: &Host, memory: &str, sha256: &str) -> String {
+    match host
+        .engine
+        .archive(&host.caller, memory, sha256)
+        .await
+        .unwrap()
+    {
+        Kept::Bytes(bytes) => bytes,
+        Kept::Erased => panic!("the archive is erased"),
+    }
+}
+
+async fn file(host: &Host, path: &str) -> Option<(u64, String)> {
+    let file = host.engine.file(&host.caller, path, None).await.unwrap()?;
+    Some((file.version, file.content))
+}
+
+#[tokio::test]
+async fn a_distillation_is_an_entry_an_archive_an_index_and_an_event() {
+    let host = Place::new().host().await;
+    let ids = fill(&host, "m", 20).await;
+    let report = host
+        .work(
+            "distill",
+            "m",
+            json!({"tokenBudget": 400, "markdown": true}),
+        )
+        .await
+        .unwrap();
+    let done = archives(&host, "m").await;
+    assert_eq!((report.examined, report.changed, done.len()), (20, 1, 1));
+    let done = &done[0];
+    let live = host.live("m").await;
+    assert_eq!(live.len(), 21, "the sources stay");
+    let entry = live
+        .iter()
+        .find(|entry| entry.id.as_str() == done.entry_id)
+        .unwrap();
+    let archive = bytes(&host, "m", &done.sha256).await;
+    let parsed = Archive::parse(archive.as_bytes()).unwrap();
+    assert_eq!(
+        (parsed.sha256(), parsed.text(), parsed.budget),
+        (done.sha256.clone(), entry.content.clone(), 400)
+    );
+    assert_eq!(parsed.sources, ids);
+    assert!(entry.tags.contains(&"source:distillation".to_owned()));
+    assert!(done.tokens_used <= 400 && done.tokens_used > 0);
+    assert_eq!(host.lineage("m", &done.entry_id).await.sources.len(), 20);
+    let detail = json!({
+        "archive": done.sha256, "outputId": done.entry_id, "sourceCount": 20, "tokenBudget": 400, "tokensUsed": done.tokens_used,
+        "indexUpdated": true, "byteSize": entry.content.len(),
+    });
+    assert_eq!(report.detail, world::map(&detail));
+    let told = json!({
+        "memoryRef": "m", "outputId": done.entry_id, "sourceIds": host.told("memory.compacted").await[0]["sourceIds"], "sourceCount": 20,
+        "trigger": "host-managed", "byteSize": entry.content.len(),
+        "distillation": {"tokenBudget": 400, "tokensUsed": done.tokens_used, "indexUpdated": true},
+    });
+    assert_eq!(json!(host.told("memory.compacted").await), json!([told]));
+    let mut named: Vec<&str> = told["sourceIds"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|id| id.as_str().unwrap())
+        .collect();
+    named.sort_unstable();
+    assert_eq!(named, ids);
+    let (version, index) = file(&host, PATH).await.unwrap();
+    let listed = Index::parse(&index).unwrap();
+    let line = &listed.archives("m")[0];
+    assert_eq!(
+        (version, &line.sha256, &line.entry_id, line.source_count),
+        (1, &done.sha256, &done.entry_id, 20)
+    );
+    assert_eq!(
+        (line.from, line.to, &line.topics),
+        (Timestamp(done.span.0), Timestamp(done.span.1), &done.topics)
+    );
+    assert!(!line.topics.is_empty());
+    assert_eq!(
+        file(&host, MARKDOWN_PATH).await.unwrap(),
+        (1, listed.markdown())
+    );
+    let paths: Vec<Value> = host
+        .told("workspace.updated")
+        .await
+        .iter()
+        .map(|told| told["path"].clone())
+        .collect();
+    assert_eq!(paths, [json!(PATH), json!(MARKDOWN_PATH)]);
+    // Once more there is nothing to do: no event, no version, no entry.
+    let before = host.everything(&["m"]).await;
+    let again = host
+        .work(
+            "distill",
+            "m",
+            json!({"tokenBudget": 400, "markdown": true}),
+        )
+        .await
+        .unwrap();
+    assert_eq!(
+        (
+            again.changed,
+            &again.detail["archive"],
+            &again.detail["indexUpdated"]
+        ),
+        (0, &json!(done.sha256), &json!(false))
+    );
+    assert_eq!(host.everything(&["m"]).await, before);
+}
+
+#[tokio::test]
+async fn the_same_sources_and_budget_are_the_same_bytes_anywhere() {
+    let mut found = Vec::new();
+    for (round, tenant) in ["t", "another-tenant"].into_iter().enumerate() {
+        let place = Place::new();
+        place.clock.set(NOON.plus_ms(round as i64 * 86_400_000));
+        let host = place.host_of(tenant).await;
+        let draft = |n: usize| Draft {
+            content: fact(n),
+            origin: EntryId::parse(&format!("mem_{:03}", (n * 7) % 30)).map(|id| Origin {
+                id,
+                created_at: Some(Timestamp(n as i64)),
+            }),
+            ..Draft::default()
+        };
+        let mut drafts: Vec<Draft> = (0..30).map(draft).collect();
+        if round == 1 {
+            drafts.reverse();
+        }
+        host.engine.import(&host.caller, "m", drafts).await.unwrap();
+        host.work("distill", "m", json!({"tokenBudget": 500}))
+            .await
+            .unwrap();
+        let done = archives(&host, "m").await.remove(0);
+        found.push((
+            done.sha256.clone(),
+            bytes(&host, "m", &done.sha256).await,
+            done.topics,
+            done.source_digest,
+        ));
+    }
+    assert_eq!(found[0], found[1]);
+}
+
+#[tokio::test]
+async fn too_small_a_budget_is_refused_and_leaves_nothing() {
+    let host = Place::new().host().await;
+    fill(&host, "m", 10).await;
+    let before = host.everything(&["m"]).await;
+    let WorkError::Refused { code, details } = host
+        .work("distill", "m", json!({"tokenBudget": 5}))
+        .await
+        .unwrap_err()
+    else {
+        panic!()
+    };
+    let minimum = details["minimumRequired"].as_u64().unwrap();
+    assert_eq!(
+        (code, &details),
+        (
+            "token_budget_exceeded",
+            &world::map(&json!({"budget": 5, "minimumRequired": minimum}))
+        )
+    );
+    assert_eq!(host.everything(&["m"]).await, before);
+    let refused = host
+        .work("distill", "m", json!({"tokenBudget": minimum - 1}))
+        .await;
+    assert!(matches!(
+        refused,
+        Err(WorkError::Refused {
+            code: "token_budget_exceeded",
+            ..
+        })
+    ));
+    assert_eq!(host.everything(&["m"]).await, before);
+    host.work("distill", "m", json!({"tokenBudget": minimum}))
+        .await
+        .unwrap();
+    let empty = host.work("distill", "empty", json!({})).await;
+    assert!(matches!(
+        empty,
+        Err(WorkError::Refused {
+            code: "nothing_to_distill",
+            ..
+        })
+    ));
+}
+
+#[tokio::test]
+async fn the_budget_has_a_limit() {
+    let place = Place {
+        policy: Policy {
+            distill_tokens_max: 300,
+            ..Policy::default()
+        },
+        ..Place::new()
+    };
+    let host = place.host().await;
+    fill(&host, "m", 40).await;
+    let report = host
+        .work("distill", "m", json!({"tokenBudget": 1_000_000}))
+        .await
+        .unwrap();
+    assert_eq!(report.detail["tokenBudget"], json!(300));
+    assert!(report.detail["tokensUsed"].as_u64().unwrap() <= 300);
+    assert_eq!(
+        host.work("distill", "m", json!({})).await.unwrap().changed,
+        0,
+        "the same as without one"
+    );
+}
+
+#[tokio::test]
+async fn what_is_a_source_of_the_next_one_is_said() {
+    let host = Place::new().host().await;
+    fill(&host, "m", 5).await;
+    host.work("distill", "m", json!({"tokenBudget": 400}))
+        .await
+        .unwrap();
+    host.put("m", "Otto rented a crane for the northern quay.")
+        .await;
+    let count = async |options: Value| {
+        host.work("distill", "m", options).await.unwrap().detail["sourceCount"].clone()
+    };
+    assert_eq!(
+        count(json!({"tokenBudget": 400, "sources": "new"})).await,
+        json!(1)
+    );
+    assert_eq!(
+        count(json!({"tokenBudget": 401})).await,
+        json!(6),
+        "a digest is no source"
+    );
+    assert_eq!(
+        count(json!({"tokenBudget": 500, "recursive": true})).await,
+        json!(9),
+        "unless that is wanted"
+    );
+    let all = archives(&host, "m").await;
+    assert_eq!(all.len(), 4);
+    let (version, index) = file(&host, PATH).await.unwrap();
+    assert_eq!(
+        (version, Index::parse(&index).unwrap().archives("m").len()),
+        (4, 4)
+    );
+    for version in 1..=4 {
+        let old = host
+            .engine
+            .file(&host.caller, PATH, Some(version))
+            .await
+            .unwrap()
+            .unwrap();
+        assert_eq!(
+            Index::parse(&old.content).unwrap().archives("m").len(),
+            version as usize
+        );
+    }
+    assert!(
+        file(&host, MARKDOWN_PATH).await.is_none(),
+        "no twin unless wanted"
+    );
+}
+
+/// All that a distillation writes is there, or nothing of it.
+async fn all_or_nothing(host: &Host, story: &str) -> bool {
+    let done = archives(host, "m").await;
+    let counts = (
+        host.live("m").await.len() - 12,
+        host.told("memory.compacted").await.len(),
+        host.records(&[RecordKind::Archive]).await.len(),
+    );
+    let index = file(host, PATH).await;
+    assert_eq!(counts, (done.len(), done.len(), done.len()), "{story}");
+    assert_eq!(index.is_some(), !done.is_empty(), "{story}");
+    !done.is_empty()
+}
+
+#[tokio::test(start_paused = true)]
+async fn wherever_it_dies_all_of_it_is_there_or_nothing() {
+    let mut with = 0;
+    let mut without = 0;
+    for call in 0.. {
+        let mut reached = false;
+        for late in [false, true] {
+            let place = Place::new();
+            let host = place.host().await;
+            fill(&host, "m", 12).await;
+            place.meddler.die_at(call, late);
+            let _ = host.work("distill", "m", json!({"tokenBudget": 300})).await;
+            reached |= place.meddler.has_died();
+            place.meddler.revive();
+            let story = format!("call {call}, late {late}");
+            if all_or_nothing(&host, &story).await {
+                with += 1
+            } else {
+                without += 1
+            }
+            place.later();
+            let next = place.host().await;
+            next.work("distill", "m", json!({"tokenBudget": 300}))
+                .await
+                .unwrap();
+            all_or_nothing(&next, &story).await;
+            assert_eq!(archives(&next, "m").await.len(), 1, "{story}: done once");
+        }
+        if !reached {
+            break;
+        }
+    }
+    assert!(with > 2 && without > 10, "{with} {without}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_store_that_fails_now_and_then_has_it_done_once() {
+    let mut fired = 0;
+    for seed in 0..40 {
+        let place = Place::new();
+        let host = place.host().await;
+        fill(&host, "m", 12).await;
+        let faulty = Arc::new(FaultyStore::new(
+            Meddler::over(place.meddler.inner.clone()),
+            seed,
+            40,
+        ));
+        Place {
+            store: faulty.clone(),
+            ..place.clone()
+        }
+        .host()
+        .await
+        .insist("distill", "m", json!({"tokenBudget": 300}))
+        .await;
+        assert!(all_or_nothing(&host, &format!("seed {seed}")).await);
+        assert_eq!(archives(&host, "m").await.len(), 1, "seed {seed}");
+        fired += faulty.fired();
+    }
+    assert!(fired > 40, "the store did fail: {fired}");
+}
+
+/// Another memory of the tenant is distilled in a run, so without the lease, right before this one
+/// is written.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn two_at_once_are_both_in_the_index() {
+    let place = Place::new();
+    let host = place.host().await;
+    fill(&host, "m", 10).await;
+    fill(&host, "n", 10).await;
+    fill(&host, "o", 10).await;
+    host.work("distill", "o", json!({"tokenBudget": 400}))
+        .await
+        .unwrap();
+    let other = Arc::new(
+        Place {
+            store: place.meddler.inner.clone(),
+            ..place.clone()
+        }
+        .host()
+        .await,
+    );
+    let once = Arc::new(std::sync::Mutex::new(false));
+    place.meddler.before_commits(move |batch| {
+        let other = other.clone();
+let once = once.clone();
+        Box::pin(async move {
+            let first = batch.changes().iter().any(|change| matches!(change, Change::Put { .. }))
+                && !std::mem::replace(&mut once.lock().unwrap(), true);
+            if first {
+                let node = json!({"id": "d", "typeId": "core.identity", "config": {"memoryAction": "distill", "memoryRef": "n"}});
+                let run = other.run(json!({"id": "w", "nodes": [node]}), json!({})).await;
+                assert_eq!(run.state.status, RunStatus::Completed, "{:?}", run.state.error);
+            }
+        })
+    });
+    host.work("distill", "m", json!({"tokenBudget": 400}))
+        .await
+        .unwrap();
+    let (version, index) = file(&host, PATH).await.unwrap();
+    let index = Index::parse(&index).unwrap();
+    assert_eq!(
+        (
+            version,
+            ["m", "n", "o"].map(|memory| index.archives(memory).len())
+        ),
+        (3, [1, 1, 1])
+    );
+    assert_eq!(
+        (
+            archives(&host, "m").await.len(),
+            archives(&host, "n").await.len()
+        ),
+        (1, 1)
+    );
+}
+
+/// What is deleted or forgotten right before the digest is written is not in it.
+#[tokio::test]
+async fn a_digest_never_tells_of_what_just_went() {
+    for forget in [false, true] {
+        let place = Place::new();
+        let host = place.host().await;
+        fill(&host, "m", 5).await;
+        let gone = host
+            .put_about("m", "Ulrike Canary lives at the northern quay.", "Ulrike")
+            .await;
+        let other = Arc::new(
+            Place {
+                store: place.meddler.inner.clone(),
+                ..place.clone()
+            }
+            .host()
+            .await,
+        );
+        place.meddler.before_commits(move |batch| {
+            let other = other.clone();
+            let gone = gone.clone();
+            Box::pin(async move {
+                let writes = batch
+                    .changes()
+                    .iter()
+                    .any(|change| matches!(change, Change::Put { .. }));
+                if writes && forget {
+                    other
+                        .engine
+                        .forget(&other.caller, "Ulrike", false)
+                        .await
+                        .unwrap();
+                } else if writes {
+                    let _ = other.engine.delete(&other.caller, "m", &gone, None).await; // gone already, the second time
+                }
+            })
+        });
+        let report = host.work("distill", "m", json!({})).await.unwrap();
+        assert_eq!(report.detail["sourceCount"], json!(5));
+        let all = host.everything(&["m"]).await.join("\n").to_lowercase();
+        assert!(
+            !all.contains("canary") && !all.contains("quay"),
+            "forget {forget}: {all}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn an_archive_whose_time_is_over_keeps_its_name_alone() {
+    let place = Place {
+        policy: Policy {
+            archive_retention_ms: 86_400_000,
+            ..Policy::default()
+        },
+        ..Place::new()
+    };
+    let host = place.host().await;
+    fill(&host, "m", 10).await;
+    host.work("distill", "m", json!({"tokenBudget": 400}))
+        .await
+        .unwrap();
+    let old = archives(&host, "m").await.remove(0);
+    place.clock.set(NOON.plus_ms(86_400_000 * 2));
+    fill(&host, "n", 3).await;
+    host.work("distill", "n", json!({"tokenBudget": 400}))
+        .await
+        .unwrap();
+    assert_eq!(host.run_pass("archives").await.changed, 1);
+    assert_eq!(host.run_pass("archives").await.changed, 0);
+    assert_eq!(
+        host.engine
+            .archive(&host.caller, "m", &old.sha256)
+            .await
+            .unwrap(),
+        Kept::Erased
+    );
+    let left = archives(&host, "m").await.remove(0);
+    assert_eq!(
+        left,
+        Distilled {
+            erased: true,
+            topics: vec![],
+            ..old.clone()
+        }
+    );
+    let index = Index::parse(&file(&host, PATH).await.unwrap().1).unwrap();
+    assert_eq!(
+        (index.archives("m").len(), index.archives("n").len()),
+        (0, 1)
+    );
+    let versions = host
+        .records(&[RecordKind::FileVersion, RecordKind::File])
+        .await
+        .join("\n");
+    assert!(
+        !versions.contains(&old.sha256),
+        "no version of the index tells of it: {versions}"
+    );
+    assert!(
+        host.live("m")
+            .await
+            .iter()
+            .any(|entry| entry.id.as_str() == old.entry_id),
+        "the entry is nobody's archive"
+    );
+    // It can be made again.
+    assert_eq!(
+        host.work("distill", "m", json!({"tokenBudget": 400}))
+            .await
+            .unwrap()
+            .detail["archive"],
+        json!(old.sha256)
+    );
+    bytes(&host, "m", &old.sha256).await;
+}
+
+const NOTES: [&str; 2] = ["Ann pays 30 euros.", "Ben does not like fish."];
+
+async fn with_model(answer: &str) -> (Host, Arc<ScriptedModel>) {
+    let model = Arc::new(ScriptedModel::new([Ok::<_, ModelError>(answer.to_owned())]));
+    let port = ModelPort {
+        model: model.clone(),
+        key_secret: None,
+        deadline: Duration::from_secs(5),
+    };
+    let host = Place {
+        model: Some(port),
+        ..Place::new()
+    }
+    .host()
+    .await;
+    for note in NOTES {
+        host.put("m", note).await;
+    }
+    (host, model)
+}
+
+#[tokio::test]
+async fn a_model_may_change_the_entry_and_nothing_else() {
+    let plain = Place::new().host().await;
+    for note in NOTES {
+        plain.put("m", note).await;
+    }
+    plain
+        .work("distill", "m", json!({"tokenBudget": 200}))
+        .await
+        .unwrap();
+    let expected = archives(&plain, "m").await.remove(0);
+    let good = r#"{"lines": [{"text": "Ben does not like fish.", "from": [2]}, {"text": "Ann pays 30 euros.", "from": [1]}]}"#;
+    let swapped = r#"{"lines": [{"text": "Ben does not like fish.", "from": [1]}, {"text": "Ann pays 30 euros.", "from": [2]}]}"#;
+    let mut accepted = 0;
+    for (answer, wrong) in [
+        (good, false),
+        (swapped, false),
+        (
+            r#"{"lines": [{"text": "Ann pays 31 euros.", "from": [1]}]}"#,
+            true,
+        ),
+    ] {
+        let (host, model) = with_model(answer).await;
+        host.work("distill", "m", json!({"tokenBudget": 200}))
+            .await
+            .unwrap();
+        assert_eq!(model.take().len(), 1);
+        let done = archives(&host, "m").await.remove(0);
+        let archive = bytes(&host, "m", &done.sha256).await;
+        let text = Archive::parse(archive.as_bytes()).unwrap().text();
+        assert_eq!(
+            text,
+            Archive::parse(bytes(&plain, "m", &expected.sha256).await.as_bytes())
+                .unwrap()
+                .text(),
+            "the archive is not a model's"
+        );
+        let entry = host
+            .live("m")
+            .await
+            .into_iter()
+            .find(|entry| entry.id.as_str() == done.entry_id)
+            .unwrap();
+        let calls = host
+            .engine
+            .model_calls(&host.caller, None, None)
+            .await
+            .unwrap()
+            .0;
+        assert_eq!(
+            (calls.len(), &calls[0].body["outputId"]),
+            (1, &json!(done.entry_id))
+        );
+        let taken = calls[0].body["accepted"] == json!(true);
+        assert!(!(wrong && taken), "{:?}", calls[0].body);
+        assert_eq!(taken, entry.content != text, "{:?}", calls[0].body);
+        if !taken {
+            assert!(matches!(
+                host.engine.undo_rewrite(&host.caller, &calls[0].id).await,
+                Err(EngineError::NotFound)
+            ));
+            continue;
+        }
+        accepted += 1;
+        let id = host
+            .engine
+            .undo_rewrite(&host.caller, &calls[0].id)
+            .await
+            .unwrap();
+        let live = host.live("m").await;
+        assert_eq!(
+            live.iter().find(|entry| entry.id == id).unwrap().content,
+            text
+        );
+        assert!(live.iter().all(|entry| entry.id.as_str() != done.entry_id));
+        let after = archives(&host, "m").await.remove(0);
+        assert_eq!(
+            (after.entry_id.as_str(), &after.sha256),
+            (id.as_str(), &done.sha256)
+        );
+        assert_eq!(bytes(&host, "m", &after.sha256).await, archive);
+        assert_eq!(
+            Index::parse(&file(&host, PATH).await.unwrap().1)
+                .unwrap()
+                .archives("m")[0]
+                .entry_id,
+            id.as_str()
+        );
+        assert!(
+            matches!(
+                host.engine.undo_rewrite(&host.caller, &calls[0].id).await,
+                Err(EngineError::NotFound)
+            ),
+            "once"
+        );
+    }
+    assert!(accepted > 0, "a good answer is taken");
+}
+
+/// A change by the model never stands without its line in the ledger, wherever the process dies.
+#[tokio::test]
+async fn the_ledger_comes_with_what_it_tells_of() {
+    let mut with = 0;
+    let mut without = 0;
+    for call in 0.. {
+        let mut reached = false;
+        for late in [false, true] {
+            let (host, _) =
+                with_model(r#"{"lines": [{"text": "Ann pays 30 euros.", "from": [1]}]}"#).await;
+            host.place.meddler.die_at(call, late);
+            let _ = host.work("distill", "m", json!({"tokenBudget": 200})).await;
+            reached |= host.place.meddler.has_died();
+            host.place.meddler.revive();
+            let done = archives(&host, "m").await.len();
+            assert_eq!(
+                host.records(&[RecordKind::ModelCall]).await.len(),
+                done,
+                "call {call}, late {late}"
+            );
+            if done == 1 { with += 1 } else { without += 1 }
+        }
+        if !reached {
+            break;
+        }
+    }
+    assert!(with > 2 && without > 10, "{with} {without}");
+}
+
+#[tokio::test]
+async fn a_secret_that_comes_late_leaves_archives_and_index() {
+    let host = Place::new().host().await;
+    let value = "plumharbourvelvet19";
+    for n in 0..4 {
+        host.put(
+            "m",
+            &format!("Vera opens {value} at gate {n}. The code {value} changes in {n} days."),
+        )
+        .await;
+    }
+    host.work(
+        "distill",
+        "m",
+        json!({"tokenBudget": 400, "markdown": true}),
+    )
+    .await
+    .unwrap();
+    let done = archives(&host, "m").await.remove(0);
+    assert!(
+        bytes(&host, "m", &done.sha256).await.contains(value)
+            && done.topics.join(" ").contains(value),
+        "{:?}",
+        done.topics
+    );
+    host.secret("gate", value).await;
+    assert_eq!(
+        host.engine
+            .archive(&host.caller, "m", &done.sha256)
+            .await
+            .unwrap(),
+        Kept::Erased,
+        "not shown"
+    );
+    assert!(
+        !archives(&host, "m").await[0]
+            .topics
+            .join(" ")
+            .contains(value),
+        "not even as a topic"
+    );
+    for path in [PATH, MARKDOWN_PATH] {
+        assert!(
+            !file(&host, path).await.unwrap().1.contains(value),
+            "{path}"
+        );
+    }
+    for _ in 0..2 {
+        host.run_pass("rescan").await;
+        host.place.later();
+    }
+    let stored = host.records(&KINDS).await.join("\n");
+    assert!(!stored.contains(value), "{stored}");
+    assert!(!host.texts("m").await.concat().contains(value));
+    host.work("distill", "m", json!({"tokenBudget": 400}))
+        .await
+        .unwrap();
+    assert!(!host.records(&KINDS).await.join("\n").contains(value));
+}
+
+fn node(action: &str) -> Value {
+    let config = json!({"memoryAction": action, "memoryRef": "m", "into": "gist"});
+    json!({"id": format!("w-{action}"), "nodes": [{"id": "d", "typeId": "core.identity", "config": config}]})
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_run_distils_once_and_its_replay_not_at_all() {
+    let host = Place::new().host().await;
+    fill(&host, "m", 10).await;
+    let run = host
+        .run(
+            node("distill"),
+            json!({"distillation": {"tokenBudget": 300}}),
+        )
+        .await;
+    assert_eq!(
+        run.state.status,
+        RunStatus::Completed,
+        "{:?}",
+        run.state.error
+    );
+    let done = archives(&host, "m").await.remove(0);
+    assert_eq!(
+        (done.budget, &run.state.variables["gist"]["outputId"]),
+        (300, &json!(done.entry_id))
+    );
+    let log = host.log(&run).await;
+    let told: Vec<&String> = log
+        .iter()
+        .filter(|line| line.starts_with("memory.compacted "))
+        .collect();
+    assert_eq!(
+        (told.len(), host.told("memory.compacted").await.len()),
+        (1, 1),
+        "{log:?}"
+    );
+    assert!(
+        told[0].contains("\"tokenBudget\":300") && told[0].contains("\"indexUpdated\":true"),
+        "{told:?}"
+    );
+    host.put("m", "Otto rented a crane.").await;
+    let before = host.records(&KINDS).await;
+    let entries = host.texts("m").await;
+    let replay = host.replay(&run).await;
+    assert_eq!(
+        (host.records(&KINDS).await, host.texts("m").await),
+        (before, entries),
+        "nothing is written"
+    );
+    assert_eq!(host.log(&replay).await, log);
+    assert_eq!(replay.state.variables, run.state.variables);
+    let refused = host
+        .run(node("distill"), json!({"distillation": {"tokenBudget": 3}}))
+        .await;
+    assert_eq!(
+        (
+            refused.state.status,
+            refused.state.error.unwrap().code.as_str()
+        ),
+        (RunStatus::Failed, "token_budget_exceeded")
+    );
+    for action in ["consolidate", "compact"] {
+        let refused = host.run(node(action), json!({})).await;
+        assert_eq!(
+            (
+                refused.state.status,
+                refused.state.error.unwrap().code.as_str()
+            ),
+            (RunStatus::Failed, "pass_inside_run")
+        );
+    }
+}
+
+/// A run still reads what was deleted since it began; its digest, which lasts, leaves it out.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_runs_digest_does_not_bring_back_what_was_deleted() {
+    let host = Place::new().host().await;
+    fill(&host, "m", 4).await;
+    let gone = host
+        .put("m", "Ulrike Canary lives at the northern quay.")
+        .await;
+    let run = host.begin(node("distill"), json!({})).await;
+    host.engine
+        .delete(&host.caller, "m", &gone, None)
+        .await
+        .unwrap();
+    host.put("m", "Written after the run began.").await;
+    let run = host.carry_on(&run).await;
+    assert_eq!(
+        run.state.variables["gist"]["sourceCount"],
+        json!(4),
+        "{:?}",
+        run.state.error
+    );
+    let all = host.records(&KINDS).await.join("\n") + &host.texts("m").await.concat();
+    assert!(!all.contains("Canary"), "{all}");
+}

@@ -1,0 +1,708 @@
+//! Forgetting a subject: everything about it goes, wherever it was carried to; everything else
+//! stays; the report says so; and whatever interrupts it, the next call completes it.
+
+use crate::common::world;
+use crate::common::world::{ENDING, Host, Meddler, Place, insist_on_forgetting};
+use remem_core::distill::index::{Index, PATH};
+use remem_core::{Change, Draft, RecordKind, RunStatus};
+use remem_engine::archive::Kept;
+use remem_engine::forget::{Report, SignedReport, verify};
+use remem_store::{EntryState, FaultyStore};
+use remem_store_sql::Location;
+use serde_json::{Value, json};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// In every text about the subject, and in no other.
+const CANARY: &str = "Quillfeather";
+
+fn about(n: usize) -> String {
+    format!("{CANARY} rented warehouse {n} at harbour {}.", n * 3 + 1)
+}
+
+/// All that could hold a text: live entries, records of every kind, events.
+async fn all_of(host: &Host) -> String {
+    let all = host.everything(&["m", "n", "o"]).await.join("\n");
+    all + &host
+        .records(&[RecordKind::Job, RecordKind::Progress])
+        .await
+        .join("\n")
+}
+
+async fn assert_gone(host: &Host, story: &str) {
+    let all = all_of(host).await;
+    let at = all
+        .to_lowercase()
+        .find(&CANARY.to_lowercase())
+        .map(|at| &all[at.saturating_sub(200)..(at + 100).min(all.len())]);
+    assert_eq!(at, None, "{story}");
+}
+
+struct Told {
+    direct: Vec<String>,
+    derived: Vec<String>,
+    innocent: String,
+}
+
+/// Texts about the subject in three memories: distilled in one, merged with an innocent in another,
+/// compacted in a third.
+async fn tell(host: &Host) -> Told {
+    let mut direct = Vec::new();
+    let mut derived = Vec::new();
+    host.put("m", "Vera keeps the ledger of the northern quay.")
+        .await;
+    for n in 0..4 {
+        direct.push(host.put_about("m", &about(n), CANARY).await);
+    }
+    let distilled = host
+        .work(
+            "distill",
+            "m",
+            json!({"tokenBudget": 300, "markdown": true}),
+        )
+        .await
+        .unwrap();
+    derived.push(distilled.detail["outputId"].as_str().unwrap().to_owned());
+    let innocent = host
+        .put("n", &format!("Otto mends the crane{ENDING}"))
+        .await;
+    direct.push(
+        host.put_about("n", &format!("Otto mends the crane{ENDING}."), CANARY)
+            .await,
+    );
+    assert_eq!(
+        host.work("consolidate", "n", json!({}))
+            .await
+            .unwrap()
+            .changed,
+        1
+    );
+    host.put("o", "Nadia counts the boxes.").await;
+    direct.push(host.put_about("o", &about(9), CANARY).await);
+    let compacted = host
+        .work("compact", "o", json!({"include": "all"}))
+        .await
+        .unwrap();
+    derived.push(
+        compacted.detail["outputs"][0]["outputId"]
+            .as_str()
+            .unwrap()
+            .to_owned(),
+    );
+    Told {
+        direct,
+        derived,
+        innocent,
+    }
+}
+
+#[tokio::test]
+async fn everything_about_the_subject_goes_and_nothing_else() {
+    let place = Place::new();
+    let host = place.host().await;
+    let other = place.host_of("u").await;
+    let told = tell(&host).await;
+    tell(&other).await;
+    let untouched = other.everything(&["m", "n", "o"]).await;
+    let archive = host
+        .engine
+        .archives(&host.caller, "m")
+        .await
+        .unwrap()
+        .remove(0);
+    assert!(all_of(&host).await.contains(CANARY));
+    let dry = host
+        .engine
+        .forget(&host.caller, CANARY, true)
+        .await
+        .unwrap();
+    let forgotten = host
+        .engine
+        .forget(&host.caller, CANARY, false)
+        .await
+        .unwrap();
+    assert_gone(&host, "at once").await;
+    assert_eq!(
+        other.everything(&["m", "n", "o"]).await,
+        untouched,
+        "of another tenant nothing"
+    );
+    assert_eq!(
+        host.texts("m").await,
+        ["Vera keeps the ledger of the northern quay."]
+    );
+    assert_eq!(
+        host.texts("n").await,
+        [format!("Otto mends the crane{ENDING}")],
+        "the innocent one stands by itself again"
+    );
+    assert_eq!(host.live("n").await[0].id.as_str(), told.innocent);
+    assert!(
+        host.texts("o").await.is_empty(),
+        "a text that was made from both cannot be kept"
+    );
+    assert_eq!(
+        host.engine
+            .archive(&host.caller, "m", &archive.sha256)
+            .await
+            .unwrap(),
+        Kept::Erased
+    );
+    for (memory, id) in [
+        ("m", &told.direct[0]),
+        ("n", &told.direct[4]),
+        ("m", &told.derived[0]),
+        ("o", &told.derived[1]),
+    ] {
+        assert_eq!(
+            host.lineage(memory, id).await.state,
+            EntryState::Forgotten,
+            "{memory}/{id}: the skeleton stays"
+        );
+    }
+    // The report: what a dry run said, signed, kept as it was given, and about nothing else.
+    let report = &forgotten.report.report;
+    assert!(forgotten.changed && dry.changed && dry.report.signature.is_empty());
+    let sorted = |report: &Report| {
+        let mut erased = report.erased.clone();
+        erased.sort_by(|a, b| (&a.memory_ref, &a.id).cmp(&(&b.memory_ref, &b.id)));
+        (erased, report.revived.clone(), report.archives.clone())
+    };
+    assert_eq!(sorted(&dry.report.report), sorted(report));
+    let mut ids: Vec<&str> = report.erased.iter().map(|one| one.id.as_str()).collect();
+    // What was compacted had no text any more.
+    let mut expected: Vec<&str> = told.direct[..5]
+        .iter()
+        .chain(&told.derived)
+        .map(String::as_str)
+        .collect();
+    ids.sort_unstable();
+    expected.sort_unstable();
+    assert_eq!(ids, expected);
+    assert!(report.erased.iter().all(|one| one.content_hash.len() == 64));
+    assert_eq!(
+        (report.revived.as_slice(), report.archives.as_slice()),
+        (
+            &[("n".to_owned(), told.innocent)][..],
+            &[archive.sha256][..]
+        )
+    );
+    assert!(verify(
+        &forgotten.report.to_map(),
+        &host.engine.report_key()
+    ));
+    let kept = host
+        .engine
+        .erasures(&host.caller, None, None)
+        .await
+        .unwrap()
+        .0;
+    assert_eq!((kept.len(), &kept[0]), (1, &forgotten.report));
+    assert_eq!(
+        host.engine.erasure(&host.caller, &report.id).await.unwrap(),
+        forgotten.report.to_map()
+    );
+    let event = json!({"reportId": report.id, "subject": report.subject, "erased": 7, "revived": 1, "archives": 1});
+    assert_eq!(host.told("subject.forgotten").await, [event]);
+    // Once more: nothing.
+    let before = host.everything(&["m", "n", "o"]).await;
+    let again = host
+        .engine
+        .forget(&host.caller, CANARY, false)
+        .await
+        .unwrap();
+    assert!(!again.changed && again.report.signature.is_empty());
+    assert_eq!(host.everything(&["m", "n", "o"]).await, before);
+}
+
+#[tokio::test]
+async fn a_dry_run_changes_nothing_and_nobody_unknown_is_reported() {
+    let host = Place::new().host().await;
+    tell(&host).await;
+    let before = host.everything(&["m", "n", "o"]).await;
+    assert!(
+        host.engine
+            .forget(&host.caller, CANARY, true)
+            .await
+            .unwrap()
+            .changed
+    );
+    assert!(
+        !host
+            .engine
+            .forget(&host.caller, "somebody else", false)
+            .await
+            .unwrap()
+            .changed
+    );
+    assert_eq!(host.everything(&["m", "n", "o"]).await, before);
+}
+
+#[tokio::test]
+async fn equal_texts_have_equal_hashes_and_a_forged_report_does_not_hold() {
+    let host = Place::new().host().await;
+    for text in ["one", "one", "two"] {
+        host.put_about("m", text, CANARY).await;
+    }
+    let SignedReport {
+        mut report,
+        public_key,
+        signature,
+    } = host
+        .engine
+        .forget(&host.caller, CANARY, false)
+        .await
+        .unwrap()
+        .report;
+    let hashes: Vec<&str> = report
+        .erased
+        .iter()
+        .map(|one| one.content_hash.as_str())
+        .collect();
+    assert!(hashes[0] == hashes[1] && hashes[1] != hashes[2]);
+    report.erased.pop();
+    assert!(!verify(
+        &SignedReport {
+            report,
+            public_key,
+            signature
+        }
+        .to_map(),
+        &host.engine.report_key()
+    ));
+}
+
+#[tokio::test]
+async fn no_version_of_the_index_tells_of_it() {
+    let host = Place::new().host().await;
+    host.put("n", "Vera keeps the ledger of the northern quay.")
+        .await;
+    host.work("distill", "n", json!({"tokenBudget": 300}))
+        .await
+        .unwrap();
+    for n in 0..3 {
+        host.put_about("m", &about(n), CANARY).await;
+        host.work(
+            "distill",
+            "m",
+            json!({"tokenBudget": 300, "markdown": true}),
+        )
+        .await
+        .unwrap();
+    }
+    let versions = host
+        .records(&[RecordKind::FileVersion])
+        .await
+        .join("\n")
+        .to_lowercase();
+    assert!(
+        versions.contains(&CANARY.to_lowercase()),
+        "it was a topic: {versions}"
+    );
+    let forgotten = host
+        .engine
+        .forget(&host.caller, CANARY, false)
+        .await
+        .unwrap();
+    assert_eq!(forgotten.report.report.archives.len(), 3);
+    assert_gone(&host, "index").await;
+    let index = host
+        .engine
+        .file(&host.caller, PATH, None)
+        .await
+        .unwrap()
+        .unwrap();
+    let index = Index::parse(&index.content).unwrap();
+    assert_eq!(
+        (index.archives("m").len(), index.archives("n").len()),
+        (0, 1),
+        "the others are still in it"
+    );
+}
+
+/// A digest that another memory holds too, byte for byte, is not taken out of the index with this
+/// one.
+#[tokio::test]
+async fn an_equal_archive_of_another_memory_stays() {
+    let host = Place::new().host().await;
+    let subjects = host
+        .engine
+        .subjects(&host.caller, &[CANARY.to_owned()])
+        .unwrap();
+    for (memory, subjects) in [("m", subjects), ("n", vec![])] {
+        let origin = remem_core::EntryId::parse("mem_x").map(|id| remem_core::Origin {
+            id,
+            created_at: Some(world::NOON),
+        });
+        let draft = Draft {
+            content: "Vera keeps the ledger.".into(),
+            subjects,
+            origin,
+            ..Draft::default()
+        };
+        host.engine
+            .import(&host.caller, memory, vec![draft])
+            .await
+            .unwrap();
+        host.work("distill", memory, json!({"tokenBudget": 300}))
+            .await
+            .unwrap();
+    }
+    host.engine
+        .forget(&host.caller, CANARY, false)
+        .await
+        .unwrap();
+    let index = host
+        .engine
+        .file(&host.caller, PATH, None)
+        .await
+        .unwrap()
+        .unwrap();
+    let index = Index::parse(&index.content).unwrap();
+    assert_eq!(
+        (index.archives("m").len(), index.archives("n").len()),
+        (0, 1)
+    );
+}
+
+/// What is written about the subject while it is forgotten goes as well; who writes the index
+/// meanwhile holds nobody up.
+#[tokio::test]
+async fn what_comes_in_meanwhile_goes_too() {
+    let place = Place::new();
+    let host = place.host().await;
+    tell(&host).await;
+    let other = Arc::new(
+        Place {
+            store: place.meddler.inner.clone(),
+            ..place.clone()
+        }
+        .host()
+        .await,
+    );
+    let left = Arc::new(std::sync::Mutex::new(3));
+    place.meddler.before_commits(move |batch| {
+        let other = other.clone();
+        let left = left.clone();
+        Box::pin(async move {
+            let touches = |change: &Change| {
+                matches!(
+                    change,
+                    Change::Forget { .. }
+                        | Change::Record {
+                            kind: RecordKind::Archive,
+                            ..
+                        }
+                )
+            };
+            let goes = batch.changes().iter().any(touches) && {
+                let mut left = left.lock().unwrap();
+                *left -= i32::from(*left > 0);
+                *left > 0
+            };
+            if goes {
+                other.put_about("m", &about(77), CANARY).await;
+                other
+                    .work("distill", "m", json!({"tokenBudget": 310}))
+                    .await
+                    .unwrap();
+            }
+        })
+    });
+    let forgotten = host
+        .engine
+        .forget(&host.caller, CANARY, false)
+        .await
+        .unwrap();
+    assert_gone(&host, "meanwhile").await;
+    assert!(verify(
+        &forgotten.report.to_map(),
+        &host.engine.report_key()
+    ));
+    assert!(
+        forgotten.report.report.erased.len() >= 9,
+        "{}",
+        forgotten.report.report.erased.len()
+    );
+    let kept = host
+        .engine
+        .erasures(&host.caller, None, None)
+        .await
+        .unwrap()
+        .0;
+    assert_eq!(kept, [forgotten.report], "one report, of all rounds");
+}
+
+#[tokio::test(start_paused = true)]
+async fn wherever_it_dies_the_next_call_completes_it() {
+    let mut deaths = 0;
+    let mut reports = 0;
+    for call in 0.. {
+        let mut reached = false;
+        for late in [false, true] {
+            let place = Place::new();
+            let host = place.host().await;
+            let told = tell(&host).await;
+            place.meddler.die_at(call, late);
+            deaths += u32::from(
+                host.engine
+                    .forget(&host.caller, CANARY, false)
+                    .await
+                    .is_err(),
+            );
+            reached |= place.meddler.has_died();
+            place.meddler.revive();
+            place.later();
+            let next = place.host().await;
+            next.engine
+                .forget(&next.caller, CANARY, false)
+                .await
+                .unwrap();
+            let story = format!("call {call}, late {late}");
+            assert_gone(&next, &story).await;
+            assert_eq!(
+                next.live("n").await[0].id.as_str(),
+                told.innocent,
+                "{story}"
+            );
+            let kept = next
+                .engine
+                .erasures(&next.caller, None, None)
+                .await
+                .unwrap()
+                .0;
+            let events = next.told("subject.forgotten").await;
+            assert_eq!(
+                (kept.len(), events.len()),
+                (1, 1),
+                "{story}: told of once, never not at all"
+            );
+            assert!(verify(&kept[0].to_map(), &next.engine.report_key()));
+            let told = &kept[0].report;
+            assert_eq!(
+                (told.erased.len(), told.revived.len(), told.archives.len()),
+                (7, 1, 1),
+                "{story}: of all that was done"
+            );
+            reports += kept.len();
+            assert!(
+                !next
+                    .engine
+                    .forget(&next.caller, CANARY, false)
+                    .await
+                    .unwrap()
+                    .changed,
+                "{story}"
+            );
+        }
+        if !reached {
+            break;
+        }
+    }
+    assert!(deaths > 10 && reports > 0, "it did die: {deaths}");
+}
+
+#[tokio::test]
+async fn a_store_that_fails_now_and_then_keeps_nothing_back() {
+    let mut fired = 0;
+    for seed in 0..40 {
+        let place = Place::new();
+        let host = place.host().await;
+        let told = tell(&host).await;
+        let faulty = Arc::new(FaultyStore::new(
+            Meddler::over(place.meddler.inner.clone()),
+            seed,
+            50,
+        ));
+        insist_on_forgetting(
+            &Place {
+                store: faulty.clone(),
+                ..place.clone()
+            }
+            .host()
+            .await,
+            CANARY,
+        )
+        .await;
+        assert_gone(&host, &format!("seed {seed}")).await;
+        assert_eq!(
+            host.live("n").await[0].id.as_str(),
+            told.innocent,
+            "seed {seed}"
+        );
+        fired += faulty.fired();
+    }
+    assert!(fired > 40, "the store did fail: {fired}");
+}
+
+/// Two transactions of entries that were given the subject, and a digest of them: the process dies
+/// after each.
+#[tokio::test]
+async fn a_long_forget_that_is_interrupted_is_completed() {
+    let place = Place::new();
+    let host = place.host().await;
+    let subjects = host
+        .engine
+        .subjects(&host.caller, &[CANARY.to_owned()])
+        .unwrap();
+    for page in 0..10 {
+        let draft = |n: usize| Draft {
+            content: about(page * 100 + n),
+            subjects: subjects.clone(),
+            ..Draft::default()
+        };
+        host.engine
+            .put(&host.caller, "m", (0..100).map(draft).collect(), None)
+            .await
+            .unwrap();
+    }
+    host.put("m", "Vera keeps the ledger of the northern quay.")
+        .await;
+    host.work("distill", "m", json!({"tokenBudget": 2_000}))
+        .await
+        .unwrap();
+    // Every attempt gets one transaction of entries done and dies before the next, or right after
+    // it.
+    let mut left = vec![host.live("m").await.len()];
+    for attempt in 0..10 {
+        let meddler = place.meddler.clone();
+        let pages = Arc::new(AtomicU64::new(0));
+        place.meddler.before_commits(move |batch| {
+            let forgets = batch
+                .changes()
+                .iter()
+                .any(|change| matches!(change, Change::Forget { .. }));
+            let number = if forgets {
+                pages.fetch_add(1, Ordering::SeqCst)
+            } else {
+                0
+            };
+            if forgets && number == u64::from(attempt < 2) {
+                meddler.die_at(0, attempt == 2);
+            }
+            Box::pin(async {})
+        });
+        let done = host
+            .engine
+            .forget(&host.caller, CANARY, false)
+            .await
+            .is_ok();
+        place.meddler.revive();
+        left.push(host.live("m").await.len());
+        if done {
+            break;
+        }
+    }
+    assert_eq!(
+        left,
+        [1_002, 502, 2, 1, 1],
+        "it was interrupted between transactions, and after the last"
+    );
+    let reports = host
+        .engine
+        .erasures(&host.caller, None, None)
+        .await
+        .unwrap()
+        .0;
+    assert_eq!(reports.len(), 1);
+    let mut ids: Vec<&str> = reports[0]
+        .report
+        .erased
+        .iter()
+        .map(|one| one.id.as_str())
+        .collect();
+    assert_eq!(
+        (ids.len(), reports[0].report.archives.len()),
+        (1_001, 1),
+        "the report tells of what the interrupted ones did, too"
+    );
+    ids.sort_unstable();
+    ids.dedup();
+    assert_eq!(ids.len(), 1_001, "and of each once");
+    assert!(
+        host.records(&[RecordKind::Progress])
+            .await
+            .iter()
+            .all(|record| !record.contains("forget/")),
+        "nothing is left of the work"
+    );
+    assert_gone(&host, "long").await;
+    assert_eq!(
+        host.texts("m").await,
+        ["Vera keeps the ledger of the northern quay."]
+    );
+}
+
+fn reader(id: &str, entry: &str) -> Value {
+    let node =
+        |id: &str, config: Value| json!({"id": id, "typeId": "core.identity", "config": config});
+    let get = node(
+        "one",
+        json!({"memoryAction": "get", "memoryRef": "m", "id": entry, "into": "one"}),
+    );
+    json!({"id": id, "nodes": [node("all", json!({"memoryAction": "read", "memoryRef": "m", "into": "all"})), get]})
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn replays_show_what_was_seen_and_runs_under_way_see_it_no_more() {
+    let place = Place::new();
+    let host = place.host().await;
+    let told = tell(&host).await;
+    let ended = host.run(reader("before", &told.direct[0]), json!({})).await;
+    assert!(
+        Value::Object(ended.state.variables.clone())
+            .to_string()
+            .contains(CANARY)
+    );
+    let log = host.log(&ended).await;
+    // Of another process, which carries nothing on yet.
+    let other = place.host().await;
+    let under_way = other
+        .begin(reader("during", &told.direct[0]), json!({}))
+        .await;
+    host.engine
+        .forget(&host.caller, CANARY, false)
+        .await
+        .unwrap();
+    let replay = host.replay(&ended).await;
+    assert_eq!(
+        (host.log(&replay).await, replay.state.variables),
+        (log, ended.state.variables)
+    );
+    let during = other.carry_on(&under_way).await;
+    assert_eq!(during.state.status, RunStatus::Completed);
+    assert!(during.state.variables["one"].is_null());
+    let seen = Value::Object(during.state.variables).to_string();
+    assert!(
+        !seen.contains(CANARY) && seen.contains("Vera keeps"),
+        "{seen}"
+    );
+}
+
+/// On the disk, too: not in the file, not in its journal.
+#[tokio::test]
+async fn nothing_is_left_on_the_disk() {
+    let folder = tempfile::tempdir().unwrap();
+    let host = Place::at(Location::Folder(folder.path().to_owned()))
+        .host()
+        .await;
+    tell(&host).await;
+    let holds = || {
+        let tenants = std::fs::read_dir(folder.path().join("tenants")).unwrap();
+        let files: Vec<Vec<u8>> = tenants
+            .map(|file| std::fs::read(file.unwrap().path()).unwrap())
+            .collect();
+        files.iter().any(|bytes| {
+            bytes
+                .windows(CANARY.len())
+                .any(|window| window.eq_ignore_ascii_case(CANARY.as_bytes()))
+        })
+    };
+    assert!(holds());
+    host.engine
+        .forget(&host.caller, CANARY, false)
+        .await
+        .unwrap();
+    host.run_pass("purge").await;
+    assert!(!holds());
+}

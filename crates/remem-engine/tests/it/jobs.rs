@@ -1,0 +1,567 @@
+//! Jobs: done once, wherever a process stops; cancelled within a page; taken up by the next; under
+//! a lease that lasts.
+
+use crate::common;
+use crate::common::{Ground, NOON, PAGES, on_page};
+use remem_core::{Policy, Timestamp};
+use remem_engine::EngineError;
+use remem_engine::jobs::{JobQuery, JobState, Stop, Trigger, WorkError};
+use remem_engine::registry::{self, Mode, PASSES};
+use remem_store::StoreError;
+use remem_store_sql::{Location, SqliteStore};
+use serde_json::{Map, json};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+
+#[tokio::test]
+async fn a_job_is_done_once_and_told_of() {
+    let node = Ground::fresh().await.node().await;
+    let job = node.start(Some("m")).await;
+    assert_eq!(
+        (job.state, job.trigger, job.attempts),
+        (JobState::Queued, Trigger::OnDemand, 0)
+    );
+    node.work().await.unwrap();
+    let done = node.job(&job.id).await;
+    assert_eq!(
+        (done.state, done.examined, done.attempts),
+        (JobState::Done, PAGES, 1)
+    );
+    assert_eq!(
+        done.detail,
+        json!({"pages": PAGES}).as_object().cloned().unwrap()
+    );
+    assert!(done.started_at.is_some() && done.ended_at.is_some());
+    for kind in ["pass.started", "pass.ended"] {
+        assert_eq!(node.events(kind).await.len(), 1, "{kind}");
+    }
+    assert_eq!(
+        node.work().await.unwrap().examined,
+        0,
+        "nothing is left to do"
+    );
+}
+
+#[tokio::test]
+async fn equal_jobs_that_wait_become_one() {
+    let node = Ground::fresh().await.node().await;
+    let start = async |memory: Option<&str>, options: serde_json::Value, key: Option<&str>| {
+        let options = options.as_object().cloned().unwrap();
+        node.engine
+            .start_job(&node.caller, "compact", memory, options, key)
+            .await
+            .map(|started| (started.job.id, started.replayed))
+    };
+    let (first, _) = start(Some("m"), json!({}), None).await.unwrap();
+    assert_eq!(start(Some("m"), json!({}), None).await.unwrap().0, first);
+    assert_eq!(
+        start(Some("m"), json!({}), Some("k")).await.unwrap(),
+        (first.clone(), false)
+    );
+    for other in [
+        start(Some("n"), json!({}), None).await,
+        start(None, json!({}), None).await,
+        start(Some("m"), json!({"include": "all"}), None).await,
+    ] {
+        assert_ne!(other.unwrap().0, first);
+    }
+    node.work().await.unwrap();
+    assert_eq!(
+        start(Some("m"), json!({}), Some("k")).await.unwrap(),
+        (first.clone(), true),
+        "the key answers as it did"
+    );
+    assert!(
+        start(Some("n"), json!({}), Some("k")).await.is_err(),
+        "and for nothing else"
+    );
+    assert_ne!(
+        start(Some("m"), json!({}), None).await.unwrap().0,
+        first,
+        "one that has ended does nothing any more"
+    );
+    let refused = start(Some("m"), json!({"include": "canary"}), None)
+        .await
+        .unwrap_err();
+    assert!(
+        matches!(refused, EngineError::Rejected(rejection) if rejection.field() == Some("include"))
+    );
+    assert!(matches!(
+        start(Some("a/../b"), json!({}), None).await.unwrap_err(),
+        EngineError::Rejected(_)
+    ));
+    let unknown = node
+        .engine
+        .start_job(&node.caller, "purge", None, Map::new(), None)
+        .await
+        .unwrap_err();
+    assert!(
+        matches!(unknown, EngineError::NotFound),
+        "a pass over the host has no jobs"
+    );
+}
+
+#[tokio::test]
+async fn a_job_that_is_cancelled_stops_within_a_page() {
+    let node = Ground::fresh().await.node().await;
+    let job = node.start(Some("m")).await;
+    let pages = Arc::new(AtomicU64::new(0));
+    let canceller = node.clone();
+    let id = job.id.clone();
+    let seen = pages.clone();
+    on_page(move |_, page| {
+        let node = canceller.clone();
+        let id = id.clone();
+        let seen = seen.clone();
+        Box::pin(async move {
+            seen.store(page, Ordering::SeqCst);
+            if page == 3 {
+                let asked = node.engine.cancel_job(&node.caller, &id).await.unwrap();
+                assert_eq!((asked.state, asked.cancelling), (JobState::Running, true));
+            }
+            Ok(())
+        })
+    });
+    node.work().await.unwrap();
+    assert_eq!(pages.load(Ordering::SeqCst), 3, "not a page more");
+    assert_eq!(node.job(&job.id).await.state, JobState::Cancelled);
+    assert_eq!(
+        node.engine
+            .cancel_job(&node.caller, &job.id)
+            .await
+            .unwrap()
+            .state,
+        JobState::Cancelled,
+        "twice is as good as once"
+    );
+    // One that waits is stopped at once, and one that has ended not at all.
+    let waiting = node.start(Some("m")).await;
+    assert_eq!(
+        node.engine
+            .cancel_job(&node.caller, &waiting.id)
+            .await
+            .unwrap()
+            .state,
+        JobState::Cancelled
+    );
+    assert_eq!(node.work().await.unwrap().examined, 0);
+    on_page(|_, _| Box::pin(async { Ok(()) }));
+    let done = node.start(Some("m")).await;
+    node.work().await.unwrap();
+    let late = node
+        .engine
+        .cancel_job(&node.caller, &done.id)
+        .await
+        .unwrap_err();
+    assert!(matches!(
+        late,
+        EngineError::JobEnded {
+            state: JobState::Done
+        }
+    ));
+    assert_eq!(
+        node.events("pass.ended").await.len(),
+        2,
+        "what had not begun did not end"
+    );
+}
+
+#[tokio::test]
+async fn a_process_that_stops_leaves_its_job_to_the_next() {
+    let ground = Ground::fresh().await;
+    let first = ground.node().await;
+    let second = ground.node().await;
+    let job = first.start(Some("m")).await;
+    let stopping = first.engine.clone();
+    on_page(move |_, page| {
+        if page == 4 {
+            stopping.stop_passes();
+        }
+        Box::pin(async { Ok(()) })
+    });
+    first.work().await.unwrap();
+    let left = first.job(&job.id).await;
+    assert_eq!(
+        (left.state, left.attempts, left.failures),
+        (JobState::Queued, 1, 0)
+    );
+    // At once: the lease was given back.
+    on_page(|_, _| Box::pin(async { Ok(()) }));
+    second.work().await.unwrap();
+    let done = second.job(&job.id).await;
+    assert_eq!((done.state, done.attempts), (JobState::Done, 2));
+    assert_eq!(
+        (
+            second.events("pass.started").await.len(),
+            second.events("pass.ended").await.len()
+        ),
+        (1, 1)
+    );
+}
+
+/// By the clock of the test, which only this store goes by.
+fn sqlite() -> Ground {
+    Ground::sqlite(Arc::new(SqliteStore::open(Location::Memory, 1).unwrap()))
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_lease_lasts_as_long_as_the_work() {
+    let ground = sqlite();
+    let node = ground.node().await;
+    let other = ground.node().await;
+    let job = node.start(Some("m")).await;
+    let refused = Arc::new(AtomicU64::new(0));
+    let clock = ground.clock.clone();
+    let counted = refused.clone();
+    on_page(move |_, page| {
+        // Two minutes in all, four times what a lease lasts.
+        clock.set(NOON.plus_ms((page as i64 + 1) * 12_000));
+        let other = other.clone();
+        let counted = counted.clone();
+        Box::pin(async move {
+            let taken = other
+                .store
+                .claim(
+                    other.caller.tenant(),
+                    "compact",
+                    "thief",
+                    other.engine.now(),
+                    1_000,
+                )
+                .await
+                .unwrap();
+            counted.fetch_add(u64::from(taken.is_none()), Ordering::SeqCst);
+            Ok(())
+        })
+    });
+    node.work().await.unwrap();
+    assert_eq!(
+        refused.load(Ordering::SeqCst),
+        PAGES,
+        "nobody else could have it meanwhile"
+    );
+    let done = node.job(&job.id).await;
+    assert_eq!(
+        (done.state, done.attempts, done.duration_ms()),
+        (JobState::Done, 1, Some(120_000))
+    );
+    let told = node.events("pass.progress").await.len() as u64;
+    assert!((5..=PAGES).contains(&told), "{told}: about every tenth");
+}
+
+#[tokio::test]
+async fn a_process_that_slept_through_its_time_is_not_heard() {
+    let ground = sqlite();
+    let sleeper = ground.node().await;
+    let other = ground.node().await;
+    let job = sleeper.start(Some("m")).await;
+    let clock = ground.clock.clone();
+    let awake = other.clone();
+    let nested = Arc::new(AtomicBool::new(false));
+    on_page(move |_, page| {
+        let clock = clock.clone();
+        let awake = awake.clone();
+        let nested = nested.clone();
+        Box::pin(async move {
+            if page == 2 && !nested.swap(true, Ordering::SeqCst) {
+                clock.set(NOON.plus_ms(31_000));
+                Box::pin(awake.work()).await.unwrap();
+            }
+            Ok(())
+        })
+    });
+    sleeper.work().await.unwrap();
+    let done = other.job(&job.id).await;
+    assert_eq!(
+        (done.state, done.attempts, done.examined),
+        (JobState::Done, 2, PAGES)
+    );
+    assert_eq!(
+        other.events("pass.ended").await.len(),
+        1,
+        "the sleeper ended nothing"
+    );
+}
+
+#[tokio::test]
+async fn errors_are_tried_again_and_then_given_up() {
+    let node = Ground::fresh().await.node().await;
+    let job = node.start(Some("m")).await;
+    on_page(|_, _| {
+        Box::pin(async { Err(WorkError::Failed(EngineError::Store(StoreError::Full))) })
+    });
+    let mut waits = Vec::new();
+    for attempt in 1..=5 {
+        node.work().await.unwrap();
+        let tried = node.job(&job.id).await;
+        assert_eq!(
+            (tried.attempts, tried.error.unwrap().code.as_str()),
+            (attempt, "storage_full")
+        );
+        if let Some(at) = tried.not_before {
+            assert_eq!(
+                node.work().await.unwrap().examined,
+                0,
+                "not before its time"
+            );
+            waits.push((at.0 - node.engine.now().0) / 1_000);
+            node.clock.set(at);
+        }
+    }
+    assert_eq!(waits, [5, 10, 20, 40]);
+    assert_eq!(node.job(&job.id).await.state, JobState::Failed);
+    // What cannot be is not tried again.
+    let job = node.start(Some("m")).await;
+    let details = json!({"needed": 7}).as_object().cloned().unwrap();
+    on_page(move |_, _| {
+        let details = details.clone();
+        Box::pin(async {
+            Err(WorkError::Refused {
+                code: "token_budget_exceeded",
+                details,
+            })
+        })
+    });
+    node.work().await.unwrap();
+    let failed = node.job(&job.id).await;
+    assert_eq!((failed.state, failed.attempts), (JobState::Failed, 1));
+    assert_eq!(failed.error.unwrap().details["needed"], 7);
+}
+
+#[tokio::test]
+async fn all_memories_are_done_one_after_the_other_and_gone_on_with() {
+    let ground = Ground::fresh().await;
+    let first = ground.node().await;
+    let second = ground.node().await;
+    for memory in ["a", "b", "c"] {
+        first.put(memory).await;
+    }
+    let job = first.start(None).await;
+    let seen = Arc::new(Mutex::new(Vec::new()));
+    let noted = seen.clone();
+    let stopping = first.engine.clone();
+    on_page(move |memory, page| {
+        if page == 0 {
+            noted.lock().unwrap().push(memory.clone());
+        }
+        if memory == "b" && page == 1 {
+            stopping.stop_passes();
+        }
+        Box::pin(async { Ok(()) })
+    });
+    first.work().await.unwrap();
+    assert_eq!(
+        first.job(&job.id).await.examined,
+        PAGES,
+        "one memory is done"
+    );
+    second.work().await.unwrap();
+    assert_eq!(
+        *seen.lock().unwrap(),
+        ["a", "b", "b", "c"],
+        "what was done is not done again"
+    );
+    let done = second.job(&job.id).await;
+    assert_eq!((done.state, done.examined), (JobState::Done, 3 * PAGES));
+    assert_eq!(
+        done.detail,
+        json!({"memories": 3, "pages": 3 * PAGES})
+            .as_object()
+            .cloned()
+            .unwrap()
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn faults_anywhere_lose_and_double_nothing() {
+    let mut fired = 0;
+    for seed in 0..12 {
+        let (_folder, store, node, quiet) = common::faulty(seed).await;
+        let mut ids = Vec::new();
+        for memory in ["a", "b", "c"] {
+            let start = async || {
+                node.engine
+                    .start_job(
+                        &node.caller,
+                        "compact",
+                        Some(memory),
+                        Map::new(),
+                        Some(memory),
+                    )
+                    .await
+            };
+            ids.push(loop {
+                if let Ok(started) = start().await {
+                    break started.job.id;
+                }
+            });
+        }
+        for round in 0..200 {
+            node.at(round * 60); // beyond every lease and wait
+            let _ = node.work().await;
+            if quiet.jobs().await.iter().all(|job| job.state.has_ended()) {
+                break;
+            }
+        }
+        for id in &ids {
+            assert!(
+                quiet.job(id).await.state.has_ended(),
+                "seed {seed}: nothing is lost"
+            );
+        }
+        assert_eq!(
+            quiet.jobs().await.len(),
+            3,
+            "seed {seed}: nothing is double"
+        );
+        for kind in ["pass.started", "pass.ended"] {
+            assert_eq!(quiet.events(kind).await.len(), 3, "seed {seed}: {kind}");
+        }
+        fired += store.fired();
+    }
+    assert!(fired > 100, "faults were injected");
+}
+
+#[tokio::test]
+async fn lists_are_newest_first_and_old_jobs_are_forgotten() {
+    let policy = Policy {
+        jobs_ended_max: 5,
+        ..Policy::default()
+    };
+    let node = Ground {
+        policy,
+        ..Ground::fresh().await
+    }
+    .node()
+    .await;
+    let mut ids = Vec::new();
+    for n in 0..8 {
+        node.at(n);
+        ids.push(node.start(Some(&format!("m{n}"))).await.id);
+        if n != 6 {
+            node.work().await.unwrap();
+        }
+    }
+    ids.reverse();
+    let page = async |after: Option<String>, state| {
+        let query = JobQuery {
+            limit: Some(3),
+            after,
+            state,
+            ..JobQuery::default()
+        };
+        let (jobs, more) = node.engine.jobs(&node.caller, &query).await.unwrap();
+        (jobs.into_iter().map(|job| job.id).collect::<Vec<_>>(), more)
+    };
+    assert_eq!(page(None, None).await, (ids[..3].to_vec(), true));
+    assert_eq!(
+        page(Some(ids[5].clone()), None).await,
+        (ids[6..].to_vec(), false)
+    );
+    assert_eq!(page(None, Some(JobState::Queued)).await, (vec![], false));
+    let forget = async || {
+        node.engine
+            .run_pass(
+                registry::find("jobs").unwrap(),
+                node.caller.tenant(),
+                Mode::Apply,
+            )
+            .await
+            .unwrap()
+            .changed
+    };
+    assert_eq!(forget().await, 3);
+    assert_eq!(forget().await, 0, "a second time finds nothing");
+    assert_eq!(
+        node.jobs()
+            .await
+            .into_iter()
+            .map(|job| job.id)
+            .collect::<Vec<_>>(),
+        ids[..5]
+    );
+    node.clock
+        .set(Timestamp(NOON.0 + 30 * 24 * 3_600_000 + 4_500));
+    assert_eq!(forget().await, 2, "older than thirty days");
+}
+
+#[tokio::test]
+async fn who_waits_gets_the_answer_and_leaves_a_job() {
+    let node = Ground::fresh().await.node().await;
+    let memory = remem_core::MemoryRef::parse("m").unwrap();
+    node.put("m").await;
+    let tenant = node.caller.tenant();
+    let report = node
+        .engine
+        .work_now(
+            tenant,
+            "consolidate",
+            Some(&memory),
+            Map::new(),
+            Trigger::HostManaged,
+        )
+        .await
+        .unwrap();
+    let job = node.jobs().await.remove(0);
+    assert_eq!(
+        (job.state, job.trigger, job.examined, job.attempts),
+        (JobState::Done, Trigger::HostManaged, report.examined, 1)
+    );
+    node.engine
+        .dry_run(&node.caller, "consolidate", None, Map::new())
+        .await
+        .unwrap();
+    assert_eq!(node.jobs().await.len(), 1, "a dry run leaves nothing");
+    node.engine.stop_passes();
+    let stopped = node
+        .engine
+        .work_now(
+            tenant,
+            "consolidate",
+            Some(&memory),
+            Map::new(),
+            Trigger::HostManaged,
+        )
+        .await;
+    assert!(matches!(stopped, Err(WorkError::Stopped(Stop::Stopping))));
+}
+
+#[test]
+fn the_table_of_passes_is_documented() {
+    let documented =
+        std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/passes.md"))
+            .unwrap();
+    for pass in &PASSES {
+        let options: Vec<String> = pass
+            .over
+            .options()
+            .iter()
+            .map(|option| format!("`{}`", option.name))
+            .collect();
+        let row = format!(
+            "| `{}` | {} | {} | {} |",
+            pass.name,
+            pass.over.as_str(),
+            options.join(", "),
+            pass.doc
+        )
+        .replace("|  |", "| |");
+        assert!(
+            documented.contains(&row),
+            "docs/passes.md lacks the row: {row}"
+        );
+        for option in pass.over.options() {
+            let row = format!(
+                "| `{}` | `{}` | {} | {} |",
+                pass.name,
+                option.name,
+                option.kind.as_str(),
+                option.doc
+            );
+            assert!(
+                documented.contains(&row),
+                "docs/passes.md lacks the row: {row}"
+            );
+        }
+    }
+}

@@ -1,0 +1,24 @@
+//! The engine over a real store: one module a capability. Modules that open their store with
+//! `storage::open` run on PostgreSQL as well, when `REMEM_TEST_STORE=postgres`.
+#![allow(
+    clippy::unwrap_used,
+    reason = "a test that cannot be prepared or go on has failed"
+)]
+
+mod automations;
+mod commitments;
+mod common;
+mod compact;
+mod consolidate;
+mod distill;
+mod forget;
+mod jobs;
+mod model;
+mod proposals;
+mod purge;
+mod recall;
+mod runs;
+mod schedules;
+mod simulation;
+mod webhooks;
+mod workshop;

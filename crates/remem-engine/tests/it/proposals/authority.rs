@@ -1,0 +1,130 @@
+//! Who may do what with a proposal: scopes, rights and roles.
+
+use super::{World, code, key, template};
+use remem_core::proposal::{Kind, State};
+use remem_core::{Permission, RecordKind};
+use remem_engine::proposals::{NewTrace, ProposalQuery, Revise, Settings};
+use serde_json::json;
+
+#[tokio::test]
+async fn without_the_scope_nothing_happens_but_a_trace_of_it() {
+    let world = World::direct().await;
+    let id = world
+        .submit(Kind::PromptTemplate, template("greeting", "Hello"))
+        .await;
+    let may: Vec<Permission> = Permission::ALL
+        .into_iter()
+        .filter(|permission| *permission != Permission::ProposalsApply)
+        .collect();
+    let eve = key(&world.engine, "eve", &may).await;
+    let before = world.get(&id).await;
+    assert_eq!(code(world.apply(&eve, &id).await), "scope");
+    assert_eq!(
+        code(world.apply(&eve, "prop_none").await),
+        "scope",
+        "what is there is not told"
+    );
+    assert_eq!(world.get(&id).await, before);
+    assert!(world.records(RecordKind::Prompt).await.is_empty());
+    let denied = json!({"principal": eve.principal().as_str(), "action": "proposal.apply", "resource": id, "allowed": false, "reason": "scope-missing"});
+    assert_eq!(
+        world.told("authorization.decided").await,
+        std::slice::from_ref(&denied)
+    );
+    world.apply(&world.bob, &id).await.unwrap();
+    let allowed = json!({"principal": world.bob.principal().as_str(), "action": "proposal.apply", "resource": id, "allowed": true});
+    assert_eq!(world.told("authorization.decided").await, [denied, allowed]);
+}
+
+#[tokio::test]
+async fn each_right_is_needed() {
+    let world = World::direct().await;
+    let id = world
+        .submit(Kind::PromptTemplate, template("greeting", "Hello"))
+        .await;
+    let reader = key(&world.engine, "reader", &[Permission::ProposalsRead]).await;
+    let writer = key(&world.engine, "writer", &[Permission::ProposalsWrite]).await;
+    let engine = &world.engine;
+    assert_eq!(
+        code(
+            engine
+                .revise_proposal(
+                    &reader,
+                    &id,
+                    Revise {
+                        title: Some("x".into()),
+                        ..Revise::default()
+                    }
+                )
+                .await
+        ),
+        "scope"
+    );
+    assert_eq!(code(engine.reject_proposal(&reader, &id).await), "scope");
+    assert_eq!(code(engine.archive_proposal(&reader, &id).await), "scope");
+    assert_eq!(code(engine.proposal(&writer, &id).await), "scope");
+    assert_eq!(
+        code(engine.proposals(&writer, &ProposalQuery::default()).await),
+        "scope"
+    );
+    assert_eq!(code(engine.installed_artifacts(&writer).await), "scope");
+    assert_eq!(
+        code(
+            engine
+                .override_proposal(&writer, &id, "urgent", None, None)
+                .await
+        ),
+        "scope"
+    );
+    assert_eq!(
+        code(engine.record_trace(&reader, NewTrace::default()).await),
+        "scope"
+    );
+}
+
+#[tokio::test]
+async fn a_role_or_scope_that_is_asked_for_is_needed_and_an_unknown_one_denies_everybody() {
+    let reviewer = [
+        Permission::RunsRead,
+        Permission::ManifestRead,
+        Permission::ProposalsRead,
+        Permission::ProposalsWrite,
+        Permission::ProposalsApply,
+    ];
+    for (role, scope, full, part) in [
+        (Some("reviewer"), None, true, "forbidden"),
+        (Some("emperor"), None, false, "forbidden"),
+        (None, Some("runs:read"), true, "scope"),
+        (None, Some("thrones:sit"), false, "forbidden"),
+    ] {
+        let required_role = role.map(str::to_owned);
+        let required_scope = scope.map(str::to_owned);
+        let world = World::new(Settings {
+            required_role,
+            required_scope,
+            ..Settings::default()
+        })
+        .await;
+        let id = world
+            .submit(Kind::PromptTemplate, template("greeting", "Hello"))
+            .await;
+        let short = key(&world.engine, "short", &[Permission::ProposalsApply]).await;
+        assert_eq!(
+            code(world.apply(&short, &id).await),
+            part,
+            "{role:?} {scope:?}"
+        );
+        let whole = key(&world.engine, "whole", &reviewer).await;
+        assert_eq!(
+            world.apply(&whole, &id).await.is_ok(),
+            full,
+            "{role:?} {scope:?}"
+        );
+        assert_eq!(
+            world.told("authorization.decided").await.len(),
+            2,
+            "both are on record"
+        );
+        assert_eq!(world.state(&id).await == State::Applied, full);
+    }
+}

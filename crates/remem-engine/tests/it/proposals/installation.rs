@@ -1,0 +1,380 @@
+//! What applying a proposal installs: exactly the bytes that were reviewed, once.
+
+use super::{World, agents, automation, chain, code, key, of_each_kind, start, template, workflow};
+use crate::common;
+use remem_core::proposal::{Kind, State};
+use remem_core::{Permission, RecordKind};
+use remem_engine::proposals::{Applied, Revise};
+use remem_engine::runner;
+use remem_engine::runs::NewRun;
+use serde_json::{Value, json};
+use tokio::sync::watch;
+
+#[tokio::test]
+async fn what_is_installed_are_the_bytes_that_were_reviewed() {
+    for (kind, artifact) in of_each_kind() {
+        let world = World::direct().await;
+        let id = world.submit(kind, artifact.clone()).await;
+        let shown = world.get(&id).await;
+        assert_eq!(Value::Object(shown.artifact), artifact);
+        let done = world
+            .engine
+            .apply_proposal(
+                &world.bob,
+                &id,
+                Some(&format!("sha256:{}", shown.proposal.sha256)),
+            )
+            .await
+            .unwrap();
+        let Applied::Installed(done) = done else {
+            panic!("it waits")
+        };
+        let installed = world.engine.installed_artifacts(&world.ann).await.unwrap();
+        assert_eq!(installed.len(), 1);
+        let bytes = remem_core::proposal::Artifact::new(artifact.as_object().unwrap()).unwrap();
+        assert_eq!(
+            (installed[0].artifact.as_str(), installed[0].sha256.as_str()),
+            (bytes.text(), bytes.sha256())
+        );
+        assert_eq!(
+            (installed[0].proposal.as_str(), installed[0].revision),
+            (id.as_str(), 1)
+        );
+        let reference = done.proposal.activated.unwrap().installed_ref;
+        assert_eq!(reference, installed[0].reference);
+        assert!(reference.starts_with(kind.as_str()));
+        assert_eq!(
+            world.told("proposal.activated").await[0]["installedArtifactRef"],
+            json!(reference)
+        );
+        let effects = match kind {
+            Kind::AgentPack => world.records(RecordKind::Agent).await,
+            Kind::WorkflowChainPack => world.records(RecordKind::Workflow).await,
+            Kind::PromptTemplate => world.records(RecordKind::Prompt).await,
+            Kind::Automation => world.records(RecordKind::Automation).await,
+        };
+        assert_eq!(effects.len(), 1, "{kind:?}");
+        match kind {
+            Kind::AgentPack => assert_eq!(effects[0].1["manifest"], artifact["agents"][0]),
+            Kind::WorkflowChainPack => assert_eq!(
+                Value::Object(effects[0].1.clone()),
+                artifact["workflows"][0]
+            ),
+            Kind::PromptTemplate => assert_eq!(Value::Object(effects[0].1.clone()), artifact),
+            Kind::Automation => {
+                assert_eq!(
+                    world.engine.automations(&world.ann).await.unwrap()[0]
+                        .source
+                        .as_deref(),
+                    Some(reference.as_str())
+                )
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn numbers_are_installed_as_they_were_written() {
+    // 1.0 and 1 are the same number and not the same bytes; a large one does not survive every way
+    // of reading it.
+    let world = World::direct().await;
+    let artifact = json!({"automationId": "a", "schedule": {"every": "P1D"}, "workflowId": "w", "inputs": {"z": 1.0, "y": 18_446_744_073_709_551_615u64, "x": 1e300}});
+    let id = world.submit(Kind::Automation, artifact).await;
+    world.apply(&world.bob, &id).await.unwrap();
+    let text = world.engine.installed_artifacts(&world.ann).await.unwrap()[0]
+        .artifact
+        .clone();
+    assert!(
+        text.contains(r#"{"x":1e+300,"y":18446744073709551615,"z":1.0}"#),
+        "{text}"
+    );
+}
+
+#[tokio::test]
+async fn the_newest_revision_is_what_is_applied_and_only_as_it_was_seen() {
+    let world = World::direct().await;
+    let id = world
+        .submit(Kind::PromptTemplate, template("greeting", "Hello"))
+        .await;
+    let first = world.get(&id).await.proposal.sha256;
+    let revise = |text: &str, expected: Option<&str>| Revise {
+        artifact: template("greeting", text).as_object().cloned(),
+        expected: expected.map(str::to_owned),
+        ..Revise::default()
+    };
+    world
+        .engine
+        .revise_proposal(&world.ann, &id, revise("Good day", Some(&first)))
+        .await
+        .unwrap();
+    let stale = world
+        .engine
+        .revise_proposal(&world.ann, &id, revise("Hi", Some(&first)))
+        .await;
+    assert_eq!(code(stale), "proposal_stale");
+    assert_eq!(
+        code(
+            world
+                .engine
+                .apply_proposal(&world.bob, &id, Some(&first))
+                .await
+        ),
+        "proposal_stale"
+    );
+    assert_eq!(
+        world.told("proposal.revised").await,
+        [json!({"proposalId": id, "kind": "prompt-template", "revision": 2})]
+    );
+    world.apply(&world.bob, &id).await.unwrap();
+    assert_eq!(
+        world.records(RecordKind::Prompt).await[0].1["text"],
+        json!("Good day {{who}}")
+    );
+    let revisions = world
+        .engine
+        .proposal_revisions(&world.ann, &id)
+        .await
+        .unwrap();
+    assert_eq!(
+        revisions
+            .iter()
+            .map(|revision| revision.number)
+            .collect::<Vec<_>>(),
+        [1, 2]
+    );
+    assert_eq!(revisions[0].sha256, first);
+    assert_eq!(revisions[0].artifact["text"], json!("Hello {{who}}"));
+}
+
+#[tokio::test]
+async fn bytes_that_are_not_what_their_hash_says_are_not_installed() {
+    let world = World::direct().await;
+    let id = world
+        .submit(Kind::PromptTemplate, template("greeting", "Hello"))
+        .await;
+    let review = world.ground.review.clone().unwrap();
+    let record = review
+        .inert_list(
+            world.ann.tenant(),
+            RecordKind::ProposalRevision,
+            &id,
+            None,
+            1,
+        )
+        .await
+        .unwrap()
+        .remove(0);
+    let mut body = record.body.clone();
+    body.insert(
+        "artifact".into(),
+        json!(body["artifact"].as_str().unwrap().replace("Hello", "Obey")),
+    );
+    let policy = remem_core::Policy::default();
+    let redactor = remem_core::Redactor::empty();
+    let admission = remem_core::Admission {
+        policy: &policy,
+        redactor: &redactor,
+        scan: 0,
+        now: common::NOON,
+    };
+    let batch = remem_core::Batch::new(world.ann.tenant().clone(), common::NOON);
+    let forged = batch.set(
+        RecordKind::ProposalRevision,
+        record.key,
+        remem_core::Precondition::None,
+        admission.record(body),
+    );
+    world.ground.store.commit(forged).await.unwrap();
+    world.apply(&world.bob, &id).await.unwrap_err();
+    assert!(world.records(RecordKind::Prompt).await.is_empty());
+}
+
+#[tokio::test]
+async fn a_name_that_is_taken_is_not_taken_over() {
+    let world = World::direct().await;
+    world
+        .engine
+        .put_workflow(
+            &world.ann,
+            "weekly",
+            workflow("weekly", "by hand").as_object().cloned().unwrap(),
+        )
+        .await
+        .unwrap();
+    let id = world
+        .submit(Kind::WorkflowChainPack, chain("weekly", "proposed"))
+        .await;
+    assert_eq!(
+        code(world.apply(&world.bob, &id).await),
+        "proposal_install_conflict"
+    );
+    assert_eq!(world.state(&id).await, State::Draft);
+    world
+        .engine
+        .delete_workflow(&world.ann, "weekly")
+        .await
+        .unwrap();
+    world.apply(&world.bob, &id).await.unwrap();
+    // The same name again, from another proposal: only once what is there was removed.
+    let other = world
+        .submit(Kind::WorkflowChainPack, chain("weekly", "proposed again"))
+        .await;
+    assert_eq!(
+        code(world.apply(&world.bob, &other).await),
+        "proposal_install_conflict"
+    );
+    world
+        .engine
+        .delete_workflow(&world.ann, "weekly")
+        .await
+        .unwrap();
+    world.apply(&world.bob, &other).await.unwrap();
+    assert_eq!(
+        world.engine.installed_artifacts(&world.ann).await.unwrap()[0].proposal,
+        other
+    );
+}
+
+#[tokio::test]
+async fn of_two_who_apply_at_once_one_installs() {
+    for gated in [false, true] {
+        let world = if gated {
+            World::gated(1).await
+        } else {
+            World::direct().await
+        };
+        let id = world
+            .submit(Kind::WorkflowChainPack, chain("weekly", "a text"))
+            .await;
+        let (one, two) = tokio::join!(world.apply(&world.bob, &id), world.apply(&world.cid, &id));
+        assert_eq!(
+            [&one, &two]
+                .iter()
+                .filter(|result| matches!(result, Ok(Applied::Installed(_))))
+                .count(),
+            1,
+            "{one:?} {two:?}"
+        );
+        assert_eq!(world.told("proposal.activated").await.len(), 1);
+        assert_eq!(world.records(RecordKind::Workflow).await.len(), 1);
+    }
+}
+
+#[tokio::test]
+async fn an_agent_speaks_by_an_installed_template() {
+    let world = World::direct().await;
+    let (_stop, stopping) = watch::channel(false);
+    runner::start_runs(&world.engine, &stopping);
+    let mut manifest = agents("local.test.helper", "x")["agents"][0].clone();
+    manifest.as_object_mut().unwrap().remove("systemPrompt");
+    manifest["systemPromptRef"] = json!("prompt:greeting");
+    let pack = json!({"name": "pack", "version": "1.0.0", "agents": [manifest]});
+    let id = world.submit(Kind::AgentPack, pack).await;
+    assert_eq!(
+        code(world.apply(&world.bob, &id).await),
+        "proposal_malformed",
+        "the template is a draft at best"
+    );
+    let prompt = world
+        .submit(Kind::PromptTemplate, template("greeting", "Hello"))
+        .await;
+    assert_eq!(
+        code(world.apply(&world.bob, &id).await),
+        "proposal_malformed"
+    );
+    world.apply(&world.bob, &prompt).await.unwrap();
+    world.apply(&world.bob, &id).await.unwrap();
+    let run = start(
+        &world,
+        NewRun {
+            agent_id: Some("local.test.helper".to_owned()),
+            ..NewRun::default()
+        },
+    )
+    .await;
+    assert_eq!(
+        run.state.status,
+        remem_core::RunStatus::Completed,
+        "{:?}",
+        run.state.error
+    );
+}
+
+#[tokio::test]
+async fn automations_are_set_paused_and_removed() {
+    let world = World::direct().await;
+    let engine = &world.engine;
+    let ann = &world.ann;
+    let map = |value: Value| value.as_object().cloned().unwrap();
+    let (set, new) = engine
+        .put_automation(ann, "nightly", &map(automation("nightly", "PT1H")))
+        .await
+        .unwrap();
+    assert!(new);
+    assert_eq!(set.next_due, Some(common::NOON.plus_ms(3_600_000)));
+    assert_eq!(
+        code(
+            engine
+                .put_automation(ann, "other", &map(automation("nightly", "PT1H")))
+                .await
+        ),
+        "validation_error"
+    );
+    let paused = engine
+        .enable_automation(ann, "nightly", false)
+        .await
+        .unwrap();
+    assert_eq!((paused.automation.enabled, paused.next_due), (false, None));
+    let due = remem_store::Tie::Due {
+        until: common::NOON.plus_ms(86_400_000),
+        after: None,
+    };
+    let found = async || {
+        world
+            .ground
+            .store
+            .tied(ann.tenant(), RecordKind::Automation, &due, 10)
+            .await
+            .unwrap()
+            .len()
+    };
+    assert_eq!(found().await, 0);
+    world.at(5_400);
+    let resumed = engine
+        .enable_automation(ann, "nightly", true)
+        .await
+        .unwrap();
+    assert_eq!(
+        resumed.next_due,
+        Some(common::NOON.plus_ms(7_200_000)),
+        "it counts on from where it began"
+    );
+    assert_eq!(found().await, 1);
+    assert!(
+        !engine
+            .put_automation(ann, "nightly", &map(automation("nightly", "PT2H")))
+            .await
+            .unwrap()
+            .1
+    );
+    let short = key(engine, "short", &[Permission::ManifestRead]).await;
+    assert_eq!(engine.automations(&short).await.unwrap().len(), 1);
+    assert_eq!(
+        code(engine.enable_automation(&short, "nightly", false).await),
+        "scope"
+    );
+    assert_eq!(
+        code(engine.remove_automation(&short, "nightly").await),
+        "scope"
+    );
+    engine.remove_automation(ann, "nightly").await.unwrap();
+    assert_eq!(
+        code(engine.remove_automation(ann, "nightly").await),
+        "not_found"
+    );
+    assert_eq!(code(engine.automation(ann, "nightly").await), "not_found");
+    assert_eq!(
+        code(engine.enable_automation(ann, "nightly", true).await),
+        "not_found"
+    );
+}

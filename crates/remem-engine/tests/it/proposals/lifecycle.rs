@@ -1,0 +1,288 @@
+//! The states of a proposal, its list, its limits and its refusals.
+
+use super::{World, code, engine_over, key, of_each_kind, template};
+use crate::common::Ground;
+use remem_core::Permission;
+use remem_core::proposal::{Kind, State};
+use remem_engine::EngineError;
+use remem_engine::proposals::{NewProposal, ProposalError, ProposalQuery, Revise, Settings};
+use serde_json::{Map, json};
+use std::sync::Arc;
+
+async fn bring(world: &World, state: State) -> String {
+    let id = world
+        .submit(Kind::PromptTemplate, template("greeting", "Hello"))
+        .await;
+    let engine = &world.engine;
+    let ann = &world.ann;
+    match state {
+        State::Draft => {}
+        State::Revised => drop(
+            engine
+                .revise_proposal(
+                    ann,
+                    &id,
+                    Revise {
+                        title: Some("T".into()),
+                        ..Revise::default()
+                    },
+                )
+                .await
+                .unwrap(),
+        ),
+        State::Applied => drop(engine.apply_proposal(ann, &id, None).await.unwrap()),
+        State::Rejected => drop(engine.reject_proposal(ann, &id).await.unwrap()),
+        State::Archived => drop(engine.archive_proposal(ann, &id).await.unwrap()),
+    }
+    assert_eq!(world.state(&id).await, state);
+    id
+}
+
+#[tokio::test]
+async fn every_step_from_every_state_is_taken_or_refused_as_the_lifecycle_says() {
+    use remem_core::proposal::Step;
+    for state in State::ALL {
+        for step in Step::ALL {
+            let world = World::direct().await;
+            let id = bring(&world, state).await;
+            let engine = &world.engine;
+            let ann = &world.ann;
+            let before = world.get(&id).await;
+            let done = match step {
+                Step::Revise => {
+                    let revise = Revise {
+                        rationale: Some("R".into()),
+                        ..Revise::default()
+                    };
+                    engine.revise_proposal(ann, &id, revise).await.map(|_| ())
+                }
+                Step::Apply => engine.apply_proposal(ann, &id, None).await.map(|_| ()),
+                Step::Reject => engine.reject_proposal(ann, &id).await.map(|_| ()),
+                Step::Archive => engine.archive_proposal(ann, &id).await.map(|_| ()),
+            };
+            match state.after(step) {
+                Some(next) => {
+                    done.unwrap();
+                    assert_eq!(world.state(&id).await, next, "{state:?} {step:?}");
+                }
+                None => {
+                    assert!(
+                        matches!(done, Err(EngineError::Proposal(ProposalError::State(is))) if is == state),
+                        "{state:?} {step:?}"
+                    );
+                    assert_eq!(world.get(&id).await, before, "nothing changes");
+                }
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn what_is_malformed_for_its_kind_is_refused_when_it_is_applied() {
+    let world = World::direct().await;
+    for (kind, artifact, field) in [
+        (Kind::PromptTemplate, json!({"templateId": "x"}), "version"),
+        (Kind::Automation, json!({"automationId": "x"}), "schedule"),
+        (
+            Kind::AgentPack,
+            json!({"name": "x", "version": "1", "agents": []}),
+            "agents",
+        ),
+        (
+            Kind::WorkflowChainPack,
+            json!({"name": "x", "version": "1", "workflows": [{"id": "w"}]}),
+            "workflow",
+        ),
+    ] {
+        let id = world.submit(kind, artifact).await;
+        let error = world.apply(&world.bob, &id).await.unwrap_err();
+        assert_eq!(error.code(), "proposal_malformed", "{kind:?}");
+        let EngineError::Proposal(ProposalError::Malformed(rejection)) = error else {
+            panic!("{error:?}")
+        };
+        assert!(
+            rejection.field().unwrap().starts_with(field),
+            "{rejection:?}"
+        );
+        assert_eq!(world.state(&id).await, State::Draft);
+    }
+    assert!(world.told("proposal.activated").await.is_empty());
+}
+
+#[tokio::test]
+async fn a_repeated_submission_is_one_proposal() {
+    let world = World::direct().await;
+    let new = |text: &str| NewProposal {
+        kind: Kind::PromptTemplate,
+        title: None,
+        rationale: None,
+        artifact: template("greeting", text).as_object().cloned().unwrap(),
+        source_runs: Vec::new(),
+    };
+    let submit = async |text: &str, key: &str| {
+        world
+            .engine
+            .submit_proposal(&world.ann, new(text), Some(key))
+            .await
+    };
+    let first = submit("Hello", "k").await.unwrap();
+    let again = submit("Hello", "k").await.unwrap();
+    assert_eq!((first.1, again.1, &first.0), (false, true, &again.0));
+    assert_eq!(code(submit("Hi", "k").await), "idempotency_key_mismatch");
+    assert_ne!(
+        submit("Hello", "l").await.unwrap().0.proposal.id,
+        first.0.proposal.id
+    );
+    assert_eq!(world.told("proposal.created").await.len(), 2);
+}
+
+#[tokio::test]
+async fn lists_are_paged_and_filtered() {
+    let world = World::direct().await;
+    let mut ids = Vec::new();
+    for (kind, artifact) in of_each_kind() {
+        ids.push(world.submit(kind, artifact).await);
+    }
+    world
+        .engine
+        .reject_proposal(&world.ann, &ids[1])
+        .await
+        .unwrap();
+    let list = async |query: ProposalQuery| {
+        let (found, next) = world.engine.proposals(&world.ann, &query).await.unwrap();
+        (
+            found
+                .into_iter()
+                .map(|shown| shown.proposal.id)
+                .collect::<Vec<_>>(),
+            next,
+        )
+    };
+    assert_eq!(list(ProposalQuery::default()).await, (ids.clone(), None));
+    let drafts = ProposalQuery {
+        state: Some(State::Draft),
+        limit: Some(2),
+        ..ProposalQuery::default()
+    };
+    let (first, next) = list(drafts.clone()).await;
+    assert_eq!(first, [ids[0].clone(), ids[2].clone()]);
+    assert_eq!(
+        list(ProposalQuery {
+            after: next,
+            ..drafts
+        })
+        .await,
+        (vec![ids[3].clone()], None)
+    );
+    assert_eq!(
+        list(ProposalQuery {
+            kind: Some(Kind::AgentPack),
+            ..ProposalQuery::default()
+        })
+        .await
+        .0,
+        [ids[0].clone()]
+    );
+    let bad = ProposalQuery {
+        after: Some("x".to_owned()),
+        ..ProposalQuery::default()
+    };
+    assert_eq!(
+        code(world.engine.proposals(&world.ann, &bad).await),
+        "validation_error"
+    );
+}
+
+#[tokio::test]
+async fn a_host_without_a_desk_has_no_proposals() {
+    let ground = Ground {
+        review: None,
+        ..Ground::fresh().await
+    };
+    let engine = engine_over(&ground, Settings::default(), Arc::default());
+    let ann = key(&engine, "ann", &Permission::ALL).await;
+    let new = NewProposal {
+        kind: Kind::Automation,
+        title: None,
+        rationale: None,
+        artifact: Map::new(),
+        source_runs: Vec::new(),
+    };
+    assert_eq!(
+        code(engine.submit_proposal(&ann, new, None).await),
+        "capability_not_provided"
+    );
+    assert_eq!(
+        code(engine.apply_proposal(&ann, "prop_1", None).await),
+        "capability_not_provided"
+    );
+}
+
+#[tokio::test]
+async fn there_is_an_end_to_proposals_and_revisions() {
+    let mut ground = Ground::fresh().await;
+    ground.policy.proposals_open_max = 2;
+    ground.policy.proposals_max = 3;
+    ground.policy.proposal_revisions_max = 2;
+    let engine = engine_over(&ground, Settings::default(), Arc::default());
+    let ann = key(&engine, "ann", &Permission::ALL).await;
+    let new = || NewProposal {
+        kind: Kind::Automation,
+        title: None,
+        rationale: None,
+        artifact: Map::new(),
+        source_runs: Vec::new(),
+    };
+    let first = engine
+        .submit_proposal(&ann, new(), None)
+        .await
+        .unwrap()
+        .0
+        .proposal
+        .id;
+    engine.submit_proposal(&ann, new(), None).await.unwrap();
+    assert_eq!(
+        code(engine.submit_proposal(&ann, new(), None).await),
+        "validation_error"
+    );
+    let title = |text: &str| Revise {
+        title: Some(text.to_owned()),
+        ..Revise::default()
+    };
+    engine
+        .revise_proposal(&ann, &first, title("a"))
+        .await
+        .unwrap();
+    assert_eq!(
+        code(engine.revise_proposal(&ann, &first, title("b")).await),
+        "validation_error"
+    );
+    assert_eq!(
+        code(
+            engine
+                .revise_proposal(&ann, &first, Revise::default())
+                .await
+        ),
+        "validation_error"
+    );
+    engine.archive_proposal(&ann, &first).await.unwrap();
+    engine.submit_proposal(&ann, new(), None).await.unwrap();
+    engine
+        .archive_proposal(
+            &ann,
+            &engine
+                .proposals(&ann, &ProposalQuery::default())
+                .await
+                .unwrap()
+                .0[1]
+                .proposal
+                .id,
+        )
+        .await
+        .unwrap();
+    assert_eq!(
+        code(engine.submit_proposal(&ann, new(), None).await),
+        "validation_error",
+        "too many of all"
+    );
+}

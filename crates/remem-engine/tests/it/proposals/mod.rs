@@ -1,0 +1,230 @@
+//! Proposals: what is applied is what was reviewed, by who may, once; what is not applied has no
+//! effect at all.
+
+mod approval;
+mod authority;
+mod inertness;
+mod installation;
+mod lifecycle;
+mod secrets;
+mod synthesis;
+
+use crate::common;
+use crate::common::Ground;
+use remem_core::proposal::{Kind, State};
+use remem_core::{Permission, RecordKind, TenantId};
+use remem_engine::keys::KeyRequest;
+use remem_engine::ports::CountedIds;
+use remem_engine::proposals::{Activation, Applied, Desk, NewProposal, Settings, Shown};
+use remem_engine::registry::{self, Mode, PassReport};
+use remem_engine::runs::{NewRun, Run};
+use remem_engine::{Caller, Engine, EngineError, HostKey, Parts, VaultKey};
+use serde_json::{Map, Value, json};
+use std::sync::Arc;
+use std::time::Duration;
+
+struct World {
+    ground: Ground,
+    engine: Arc<Engine>,
+    /// Submits.
+    ann: Caller,
+    /// Reviews.
+    bob: Caller,
+    /// Reviews, too.
+    cid: Caller,
+}
+
+fn engine_over(ground: &Ground, settings: Settings, ids: Arc<CountedIds>) -> Arc<Engine> {
+    let parts = Parts::new(
+        ground.store.clone(),
+        ground.directory.clone(),
+        ground.clock.clone(),
+        ids,
+        HostKey::new([3; 32]),
+    );
+    let review = ground.review.clone().map(Desk::over).unwrap_or_default();
+    let vault = Some(VaultKey::new([1; 32]));
+    Arc::new(Engine::new(Parts {
+        policy: ground.policy.clone(),
+        review,
+        vault,
+        proposals: settings,
+        ..parts
+    }))
+}
+
+async fn key(engine: &Engine, name: &str, permissions: &[Permission]) -> Caller {
+    let tenant = TenantId::parse("t").unwrap();
+    let request = KeyRequest {
+        tenant,
+        label: name.to_owned(),
+        permissions: permissions.to_vec(),
+        expires_at: None,
+        principal: None,
+    };
+    engine.add_key(name, request).await.unwrap();
+    engine.authenticate(name).await.unwrap()
+}
+
+impl World {
+    async fn new(settings: Settings) -> World {
+        let ground = Ground::fresh().await;
+        let engine = engine_over(&ground, settings, ground.ids.clone());
+        let [ann, bob, cid] = ["ann", "bob", "cid"];
+        let all = Permission::ALL;
+        let ann = key(&engine, ann, &all).await;
+        let bob = key(&engine, bob, &all).await;
+        let cid = key(&engine, cid, &all).await;
+        World {
+            ground,
+            engine,
+            ann,
+            bob,
+            cid,
+        }
+    }
+
+    async fn direct() -> World {
+        World::new(Settings::default()).await
+    }
+
+    async fn gated(quorum: u32) -> World {
+        World::new(Settings {
+            activation: Activation::ApprovalGate,
+            quorum,
+            ..Settings::default()
+        })
+        .await
+    }
+
+    async fn submit(&self, kind: Kind, artifact: Value) -> String {
+        submit(&self.engine, &self.ann, kind, artifact).await
+    }
+
+    async fn get(&self, id: &str) -> Shown {
+        self.engine.proposal(&self.ann, id).await.unwrap()
+    }
+
+    async fn state(&self, id: &str) -> State {
+        self.get(id).await.proposal.state
+    }
+
+    async fn told(&self, kind: &str) -> Vec<Value> {
+        let events = common::all_events(self.ground.store.as_ref(), self.ann.tenant()).await;
+        events
+            .iter()
+            .filter(|event| event.body.kind().as_str() == kind)
+            .map(|event| event.body.payload())
+            .collect()
+    }
+
+    async fn records(&self, kind: RecordKind) -> Vec<(String, Map<String, Value>)> {
+        let records = self
+            .ground
+            .store
+            .records(self.ann.tenant(), kind, "", None, 1_000)
+            .await
+            .unwrap();
+        records
+            .into_iter()
+            .map(|record| (record.key, record.body))
+            .collect()
+    }
+
+    async fn pass(&self) -> PassReport {
+        self.engine
+            .run_pass(
+                registry::find("propose").unwrap(),
+                self.ann.tenant(),
+                Mode::Apply,
+            )
+            .await
+            .unwrap()
+    }
+
+    async fn apply(&self, caller: &Caller, id: &str) -> Result<Applied, EngineError> {
+        self.engine.apply_proposal(caller, id, None).await
+    }
+
+    fn at(&self, seconds: i64) {
+        self.ground.clock.set(common::NOON.plus_ms(seconds * 1_000));
+    }
+}
+
+async fn submit(engine: &Engine, caller: &Caller, kind: Kind, artifact: Value) -> String {
+    let new = NewProposal {
+        kind,
+        title: Some("A title".to_owned()),
+        rationale: Some("A reason".to_owned()),
+        artifact: artifact.as_object().cloned().unwrap(),
+        source_runs: Vec::new(),
+    };
+    engine
+        .submit_proposal(caller, new, None)
+        .await
+        .unwrap()
+        .0
+        .proposal
+        .id
+}
+
+fn code<T: std::fmt::Debug>(result: Result<T, EngineError>) -> String {
+    match result {
+        Err(EngineError::Forbidden(_)) => "scope".to_owned(),
+        Err(EngineError::NotFound) => "not_found".to_owned(),
+        Err(error) => error.code().to_owned(),
+        Ok(fine) => format!("{fine:?}"),
+    }
+}
+
+fn workflow(id: &str, content: &str) -> Value {
+    let config = json!({"memoryAction": "write", "memoryRef": "m", "content": content});
+    json!({"id": id, "nodes": [{"id": "w", "typeId": "core.identity", "config": config}]})
+}
+
+fn chain(id: &str, content: &str) -> Value {
+    json!({"name": format!("pack-{id}"), "version": "1.0.0", "workflows": [workflow(id, content)]})
+}
+
+fn agents(id: &str, prompt: &str) -> Value {
+    let manifest = json!({"agentId": id, "persona": "P", "modelClass": "general", "systemPrompt": prompt, "toolAllowlist": ["a"],
+        "memoryShape": {"longTerm": true}});
+    json!({"name": "pack-of-agents", "version": "1.0.0", "agents": [manifest]})
+}
+
+fn template(id: &str, text: &str) -> Value {
+    json!({"templateId": id, "version": "1.0.0", "text": format!("{text} {{{{who}}}}"), "variables": [{"name": "who", "defaultValue": "you"}]})
+}
+
+fn automation(id: &str, every: &str) -> Value {
+    json!({"automationId": id, "schedule": {"every": every}, "workflowId": "weekly", "inputs": {"b": 1, "a": 2}})
+}
+
+fn of_each_kind() -> [(Kind, Value); 4] {
+    [
+        (Kind::AgentPack, agents("local.test.helper", "Be brief.")),
+        (Kind::WorkflowChainPack, chain("weekly", "a text")),
+        (Kind::PromptTemplate, template("greeting", "Hello")),
+        (Kind::Automation, automation("nightly", "P1D")),
+    ]
+}
+
+async fn has_ended(engine: &Engine, caller: &Caller, run: &Run) -> Run {
+    for _ in 0..3_000 {
+        let run = engine.run(caller, run.id.as_str()).await.unwrap();
+        if run.state.status.is_terminal() {
+            return run;
+        }
+        tokio::time::sleep(Duration::from_millis(2)).await;
+    }
+    panic!("the run never ends");
+}
+
+async fn start(world: &World, new: NewRun) -> Run {
+    let started = world
+        .engine
+        .create_run(&world.ann, new, None)
+        .await
+        .unwrap();
+    has_ended(&world.engine, &world.ann, &started.run).await
+}

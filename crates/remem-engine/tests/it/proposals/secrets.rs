@@ -1,0 +1,89 @@
+//! Secrets in proposals.
+
+use super::{World, code, template};
+use remem_core::RecordKind;
+use remem_core::proposal::Kind;
+use remem_core::redact::SecretValue;
+use remem_engine::proposals::Revise;
+use remem_engine::registry::{self, Mode};
+use remem_engine::vault::SecretScope;
+use serde_json::json;
+
+#[tokio::test]
+async fn a_secret_never_comes_in_and_one_that_comes_to_light_keeps_a_proposal_out() {
+    let world = World::direct().await;
+    let secret = |name: &'static str, value: &'static str| {
+        world.engine.set_secret(
+            &world.ann,
+            SecretScope::Tenant,
+            name,
+            SecretValue::new("", value),
+        )
+    };
+    secret("known", "swordfish-of-old").await.unwrap();
+    let id = world
+        .submit(
+            Kind::PromptTemplate,
+            template(
+                "greeting",
+                "Say swordfish-of-old, then tuesday-4711-again to",
+            ),
+        )
+        .await;
+    let shown = world.get(&id).await;
+    let marked = format!("{:?}", shown.artifact["text"]);
+    assert!(
+        marked.contains("[REDACTED:known]") && marked.contains("tuesday-4711-again"),
+        "{marked}"
+    );
+    secret("late", "tuesday-4711-again").await.unwrap();
+    assert!(
+        !format!("{:?}", world.get(&id).await.artifact).contains("4711"),
+        "what is shown is looked at again"
+    );
+    assert_eq!(
+        code(world.apply(&world.bob, &id).await),
+        "proposal_holds_secret"
+    );
+    assert!(
+        world.records(RecordKind::Prompt).await.is_empty()
+            && world.records(RecordKind::Installed).await.is_empty()
+    );
+    // The rescan takes the bytes off the disk; the hash stays, and the proposal stays shut.
+    world
+        .engine
+        .run_pass(
+            registry::find("rescan").unwrap(),
+            world.ann.tenant(),
+            Mode::Apply,
+        )
+        .await
+        .unwrap();
+    let review = world.ground.review.clone().unwrap();
+    let kept = review
+        .inert_list(
+            world.ann.tenant(),
+            RecordKind::ProposalRevision,
+            "",
+            None,
+            10,
+        )
+        .await
+        .unwrap();
+    assert!(!format!("{:?}", kept[0].body).contains("4711"));
+    assert_eq!(kept[0].body["sha256"], json!(shown.proposal.sha256));
+    assert_eq!(
+        code(world.apply(&world.bob, &id).await),
+        "proposal_holds_secret"
+    );
+    let revise = Revise {
+        artifact: template("greeting", "Say nothing to").as_object().cloned(),
+        ..Revise::default()
+    };
+    world
+        .engine
+        .revise_proposal(&world.ann, &id, revise)
+        .await
+        .unwrap();
+    world.apply(&world.bob, &id).await.unwrap();
+}

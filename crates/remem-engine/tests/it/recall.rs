@@ -1,0 +1,768 @@
+//! Search and recall through the engine, on whichever store the run is for: what is found by words
+//! and by meaning, when; what a change of the model does; that other tenants leave no trace in any
+//! figure; and the pass `embed` dying at every call.
+
+use crate::common::{Ground, NOON};
+use async_trait::async_trait;
+use remem_core::redact::SecretValue;
+use remem_core::{Draft, Embedding, Permission, TenantId};
+use remem_engine::context::RecallRequest;
+use remem_engine::embedders::Embedders;
+use remem_engine::keys::KeyRequest;
+use remem_engine::ports::{Embedder, EmbedderError};
+use remem_engine::registry::{Mode as PassMode, PASSES};
+use remem_engine::search::{Mode, SearchRequest, Searched, TimeUse};
+use remem_engine::{Caller, Engine, EngineError, HostKey, Parts, Secrets};
+use remem_store::{Filter, Store};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+
+/// A model for tests: words that mean the same share an axis, every other word has one of its own.
+struct Axes {
+    name: &'static str,
+    dimensions: usize,
+    answers: AtomicBool,
+    /// Answers the first component only.
+    narrow: AtomicBool,
+    calls: AtomicUsize,
+    seen: Mutex<Vec<String>>,
+}
+
+const ALIKE: [&[&str]; 3] = [
+    &["car", "automobile", "vehicle"],
+    &["physician", "doctor"],
+    &["purchase", "buy", "bought"],
+];
+
+impl Axes {
+    fn new(name: &'static str, dimensions: usize) -> Arc<Axes> {
+        Arc::new(Axes {
+            name,
+            dimensions,
+            answers: AtomicBool::new(true),
+            narrow: AtomicBool::new(false),
+            calls: AtomicUsize::new(0),
+            seen: Mutex::default(),
+        })
+    }
+
+    fn axis(&self, word: &str) -> usize {
+        let group = ALIKE.iter().position(|words| words.contains(&word));
+        let hash = word.bytes().fold(17usize, |hash, byte| {
+            hash.wrapping_mul(31).wrapping_add(byte.into())
+        });
+        group.unwrap_or(ALIKE.len() + hash % (self.dimensions - ALIKE.len()))
+    }
+}
+
+#[async_trait]
+impl Embedder for Axes {
+    fn name(&self) -> &str {
+        self.name
+    }
+    fn dimensions(&self) -> usize {
+        self.dimensions
+    }
+    async fn embed(&self, texts: &[String]) -> Result<Vec<Embedding>, EmbedderError> {
+        if !self.answers.load(Ordering::SeqCst) {
+            return Err(EmbedderError::Timeout);
+        }
+        self.calls.fetch_add(1, Ordering::SeqCst);
+        self.seen.lock().unwrap().extend(texts.iter().cloned());
+        let vector = |text: &String| {
+            let mut components = vec![
+                0.001f32;
+                if self.narrow.load(Ordering::SeqCst) {
+                    16
+                } else {
+                    self.dimensions
+                }
+            ];
+            if components.len() == self.dimensions {
+                for word in text
+                    .split(|c: char| !c.is_alphanumeric())
+                    .filter(|word| !word.is_empty())
+                {
+                    components[self.axis(&word.to_lowercase())] += 1.0;
+                }
+            }
+            Embedding::from_components(&components).unwrap()
+        };
+        Ok(texts.iter().map(vector).collect())
+    }
+}
+
+/// A model that knows nothing: every text has a direction that has to do with its length only.
+struct Noise;
+
+#[async_trait]
+impl Embedder for Noise {
+    fn name(&self) -> &str {
+        "noise"
+    }
+    fn dimensions(&self) -> usize {
+        64
+    }
+    async fn embed(&self, texts: &[String]) -> Result<Vec<Embedding>, EmbedderError> {
+        let vector = |text: &String| {
+            let seed = text.bytes().fold(7u64, |seed, byte| {
+                seed.wrapping_mul(0x5851_F42D_4C95_7F2D)
+                    .wrapping_add(byte.into())
+            });
+            let components: Vec<f32> = (0..64u64)
+                .map(|n| {
+                    ((seed ^ (n * 0x9E37_79B9)).wrapping_mul(0xD6E8_FEB8_6659_FD93) >> 40) as f32
+                        - 8e6
+                })
+                .collect();
+            Embedding::from_components(&components).unwrap()
+        };
+        Ok(texts.iter().map(vector).collect())
+    }
+}
+
+struct Host {
+    engine: Arc<Engine>,
+    store: Arc<dyn Store>,
+    ada: Caller,
+}
+
+impl Host {
+    async fn over(
+        ground: &Ground,
+        current: Option<Arc<dyn Embedder>>,
+        previous: Option<Arc<dyn Embedder>>,
+    ) -> Host {
+        let parts = Parts::new(
+            ground.store.clone(),
+            ground.directory.clone(),
+            ground.clock.clone(),
+            ground.ids.clone(),
+            HostKey::new([3; 32]),
+        );
+        let engine = Arc::new(Engine::new(Parts {
+            embedders: Embedders::new(current, previous),
+            ..parts
+        }));
+        let ada = caller(&engine, "t").await;
+        Host {
+            engine,
+            store: ground.store.clone(),
+            ada,
+        }
+    }
+
+    async fn tell(&self, texts: &[&str]) {
+        for text in texts {
+            let draft = Draft {
+                content: (*text).to_owned(),
+                ..Draft::default()
+            };
+            self.engine
+                .put(&self.ada, "m", vec![draft], None)
+                .await
+                .unwrap();
+        }
+    }
+
+    async fn embed(&self) {
+        let pass = PASSES.iter().find(|pass| pass.name == "embed").unwrap();
+        for _ in 0..5 {
+            self.engine
+                .run_pass(pass, self.ada.tenant(), PassMode::Apply)
+                .await
+                .unwrap();
+        }
+    }
+
+    async fn search(&self, query: &str, mode: Mode) -> Result<Searched, EngineError> {
+        self.engine
+            .search(
+                &self.ada,
+                "m",
+                SearchRequest {
+                    query: query.to_owned(),
+                    mode,
+                    ..SearchRequest::default()
+                },
+            )
+            .await
+    }
+
+    async fn found(&self, query: &str, mode: Mode) -> Vec<String> {
+        self.search(query, mode)
+            .await
+            .unwrap()
+            .hits
+            .into_iter()
+            .map(|hit| hit.entry.content)
+            .collect()
+    }
+}
+
+async fn caller(engine: &Engine, tenant: &str) -> Caller {
+    let key = format!("key-{tenant}");
+    let tenant = TenantId::parse(tenant).unwrap();
+    let request = KeyRequest {
+        tenant,
+        label: String::new(),
+        permissions: Permission::ALL.to_vec(),
+        expires_at: None,
+        principal: None,
+    };
+    engine.add_key(&key, request).await.unwrap();
+    engine.authenticate(&key).await.unwrap()
+}
+
+/// Far enough apart that none lifts another.
+async fn apart(ground: &Ground, host: &Host, texts: &[&str]) {
+    for (n, text) in texts.iter().enumerate() {
+        ground.clock.set(NOON.plus_ms(n as i64 * 3_600_000));
+        host.tell(&[text]).await;
+    }
+}
+
+#[tokio::test]
+async fn a_write_is_found_by_words_at_once_and_by_meaning_after_the_pass() {
+    let ground = Ground::fresh().await;
+    let model = Axes::new("axes", 64);
+    let host = Host::over(&ground, Some(model.clone()), None).await;
+    apart(
+        &ground,
+        &host,
+        &[
+            "Ana sold her car in March",
+            "The physician is in Lisbon",
+            "Nothing else happened",
+        ],
+    )
+    .await;
+    assert_eq!(
+        host.found("car", Mode::Hybrid).await[0],
+        "Ana sold her car in March"
+    );
+    assert!(
+        host.found("automobile", Mode::Semantic).await.is_empty(),
+        "there are no vectors yet"
+    );
+    host.embed().await;
+    assert_eq!(
+        host.found("automobile", Mode::Semantic).await[0],
+        "Ana sold her car in March"
+    );
+    assert_eq!(
+        host.found("which doctor", Mode::Hybrid).await[0],
+        "The physician is in Lisbon"
+    );
+    assert!(host.found("automobile", Mode::Lexical).await.is_empty());
+    let before = model.calls.load(Ordering::SeqCst);
+    host.embed().await;
+    assert_eq!(
+        model.calls.load(Ordering::SeqCst),
+        before,
+        "a second pass has nothing to do"
+    );
+}
+
+#[tokio::test]
+async fn without_a_model_search_goes_by_words_and_says_so() {
+    let ground = Ground::fresh().await;
+    let host = Host::over(&ground, None, None).await;
+    host.tell(&["Ana sold her car"]).await;
+    let found = host.search("car", Mode::Hybrid).await.unwrap();
+    assert_eq!((found.mode, found.hits.len()), (Mode::Lexical, 1));
+    assert!(matches!(
+        host.search("car", Mode::Semantic).await,
+        Err(EngineError::NoEmbedder)
+    ));
+}
+
+#[tokio::test]
+async fn a_model_that_does_not_answer_costs_meaning_and_nothing_else() {
+    let ground = Ground::fresh().await;
+    let model = Axes::new("axes", 64);
+    let host = Host::over(&ground, Some(model.clone()), None).await;
+    host.tell(&["Ana sold her car"]).await;
+    model.answers.store(false, Ordering::SeqCst);
+    let pass = PASSES.iter().find(|pass| pass.name == "embed").unwrap();
+    assert!(
+        host.engine
+            .run_pass(pass, host.ada.tenant(), PassMode::Apply)
+            .await
+            .is_err()
+    );
+    let found = host.search("car", Mode::Hybrid).await.unwrap();
+    assert_eq!((found.mode, found.hits.len()), (Mode::Lexical, 1));
+    model.answers.store(true, Ordering::SeqCst);
+    model.narrow.store(true, Ordering::SeqCst);
+    assert!(
+        host.engine
+            .run_pass(pass, host.ada.tenant(), PassMode::Apply)
+            .await
+            .is_err(),
+        "vectors of another width are refused"
+    );
+    assert_eq!(
+        host.store
+            .vector_counts(host.ada.tenant())
+            .await
+            .unwrap()
+            .models,
+        []
+    );
+    assert_eq!(
+        host.found("car", Mode::Hybrid).await,
+        ["Ana sold her car"],
+        "and the write is there"
+    );
+    model.narrow.store(false, Ordering::SeqCst);
+    host.embed().await;
+    assert_eq!(
+        host.found("vehicle", Mode::Semantic).await,
+        ["Ana sold her car"]
+    );
+}
+
+#[tokio::test]
+async fn a_model_sees_redacted_text_only() {
+    let ground = Ground::fresh().await;
+    let model = Axes::new("axes", 64);
+    let host = Host::over(&ground, Some(model.clone()), None).await;
+    let secret = concat!("ghp_", "A1b2C3d4E5f6G7h8I9j0K1l2M3n4O5p6Q7r8");
+    host.tell(&[&format!("the token is {secret}")]).await;
+    host.embed().await;
+    host.search(&format!("where is {secret}"), Mode::Hybrid)
+        .await
+        .unwrap();
+    let seen = model.seen.lock().unwrap();
+    assert!(
+        seen.len() >= 2 && seen.iter().all(|text| !text.contains(secret)),
+        "{seen:?}"
+    );
+}
+
+#[tokio::test]
+async fn a_secret_that_was_registered_late_reaches_no_model() {
+    let ground = Ground::fresh().await;
+    let model = Axes::new("axes", 64);
+    let before = Host::over(&ground, None, None).await;
+    before.tell(&["the word is open-sesame-42-please"]).await;
+    let secret = SecretValue::new("late", "open-sesame-42-please");
+    let parts = Parts::new(
+        ground.store.clone(),
+        ground.directory.clone(),
+        ground.clock.clone(),
+        ground.ids.clone(),
+        HostKey::new([3; 32]),
+    );
+    let secrets = Secrets::new(&HostKey::new([3; 32]), vec![(None, secret)]);
+    let embedders = Embedders::new(Some(model.clone()), None);
+    let engine = Arc::new(Engine::new(Parts {
+        secrets,
+        embedders,
+        ..parts
+    }));
+    let host = Host {
+        ada: before.ada,
+        store: ground.store.clone(),
+        engine,
+    };
+    host.embed().await;
+    let seen = model.seen.lock().unwrap();
+    assert!(seen.len() == 1 && !seen[0].contains("sesame"), "{seen:?}");
+}
+
+#[tokio::test]
+async fn a_new_model_serves_once_it_has_shown_that_it_answers_alike() {
+    let ground = Ground::fresh().await;
+    let old: Arc<dyn Embedder> = Axes::new("axes-1", 64);
+    let new: Arc<dyn Embedder> = Axes::new("axes-2", 128);
+    let host = Host::over(&ground, Some(old.clone()), None).await;
+    apart(
+        &ground,
+        &host,
+        &[
+            "Ana sold her car",
+            "The physician is in Lisbon",
+            "They bought a house",
+            "Rain in May",
+        ],
+    )
+    .await;
+    host.embed().await;
+    let host = Host::over(&ground, Some(new.clone()), Some(old.clone())).await;
+    assert_eq!(
+        host.found("automobile", Mode::Semantic).await[0],
+        "Ana sold her car",
+        "the old vectors serve"
+    );
+    let counts = async || {
+        host.store
+            .vector_counts(host.ada.tenant())
+            .await
+            .unwrap()
+            .models
+    };
+    assert_eq!(counts().await, [(old.id(), 4)]);
+    host.embed().await;
+    assert_eq!(
+        counts().await,
+        [(new.id(), 4)],
+        "compared, cut over, and the old ones are gone"
+    );
+    assert_eq!(
+        host.found("which doctor", Mode::Semantic).await[0],
+        "The physician is in Lisbon"
+    );
+    let host = Host::over(&ground, Some(new), None).await;
+    assert_eq!(
+        host.found("purchase", Mode::Semantic).await[0],
+        "They bought a house"
+    );
+}
+
+#[tokio::test]
+async fn a_new_model_that_answers_otherwise_serves_nobody() {
+    let ground = Ground::fresh().await;
+    let old: Arc<dyn Embedder> = Axes::new("axes", 64);
+    let host = Host::over(&ground, Some(old.clone()), None).await;
+    let texts: Vec<String> = (0..40)
+        .map(|n| format!("entry number {n} speaks of item{n} and place{n}"))
+        .collect();
+    apart(
+        &ground,
+        &host,
+        &texts.iter().map(String::as_str).collect::<Vec<_>>(),
+    )
+    .await;
+    host.embed().await;
+    let host = Host::over(&ground, Some(Arc::new(Noise)), Some(old.clone())).await;
+    for n in 0..12 {
+        host.search(&format!("item{n} place{n}"), Mode::Semantic)
+            .await
+            .unwrap();
+    }
+    host.embed().await;
+    assert_eq!(
+        host.store
+            .vector_counts(host.ada.tenant())
+            .await
+            .unwrap()
+            .models
+            .len(),
+        2,
+        "both are kept"
+    );
+    assert_eq!(
+        host.found("item7 place7", Mode::Semantic).await[0],
+        texts[7],
+        "the old ones serve"
+    );
+}
+
+#[tokio::test]
+async fn other_tenants_and_other_memories_leave_no_trace_in_any_figure() {
+    let figures = async |others: bool| {
+        let ground = Ground::fresh().await;
+        let model = Axes::new("axes", 64);
+        let host = Host::over(&ground, Some(model.clone()), None).await;
+        if others {
+            let bob = caller(&host.engine, "other").await;
+            for n in 0..30 {
+                let draft = || Draft {
+                    content: format!("car physician Lisbon {n}"),
+                    ..Draft::default()
+                };
+                host.engine
+                    .put(&bob, "m", vec![draft()], None)
+                    .await
+                    .unwrap();
+                host.engine
+                    .put(&host.ada, "elsewhere", vec![draft()], None)
+                    .await
+                    .unwrap();
+            }
+            let pass = PASSES.iter().find(|pass| pass.name == "embed").unwrap();
+            host.engine
+                .run_pass(pass, bob.tenant(), PassMode::Apply)
+                .await
+                .unwrap();
+        }
+        apart(
+            &ground,
+            &host,
+            &[
+                "Ana sold her car in March",
+                "The physician is in Lisbon",
+                "a car in Lisbon",
+            ],
+        )
+        .await;
+        host.embed().await;
+        let mut view = Vec::new();
+        for (query, mode) in [
+            ("car Lisbon", Mode::Lexical),
+            ("automobile in Lisbon", Mode::Hybrid),
+            ("doctor", Mode::Semantic),
+        ] {
+            let found = host.search(query, mode).await.unwrap();
+            view.push(format!(
+                "{:016x} {:?}",
+                found.probability.to_bits(),
+                found.signals
+            ));
+            for hit in found.hits {
+                view.push(format!(
+                    "{} {:016x} {:?}",
+                    hit.entry.content,
+                    hit.score.to_bits(),
+                    hit.parts
+                ));
+            }
+        }
+        view
+    };
+    let alone = figures(false).await;
+    assert!(alone.len() > 6);
+    assert_eq!(alone, figures(true).await);
+}
+
+#[tokio::test]
+async fn hits_show_what_stands_around_them_and_what_lifted_them() {
+    let ground = Ground::fresh().await;
+    let host = Host::over(&ground, None, None).await;
+    host.tell(&[
+        "Which hotel was it?",
+        "The one beside the harbour",
+        "Far too expensive",
+    ])
+    .await;
+    let request = SearchRequest {
+        query: "hotel".to_owned(),
+        neighbours: 2,
+        ..SearchRequest::default()
+    };
+    let found = host.engine.search(&host.ada, "m", request).await.unwrap();
+    assert_eq!(found.hits[0].entry.content, "Which hotel was it?");
+    assert_eq!(found.hits[0].after.len(), 2);
+    assert_eq!(
+        found.hits[1].entry.content, "The one beside the harbour",
+        "the answer stands beside the question"
+    );
+    let parts = found.hits[1].parts;
+    assert!(parts.context > 0.0 && parts.lexical == 0.0, "{parts:?}");
+    let sum = parts.lexical
+        + parts.meaning
+        + parts.typo
+        + parts.context
+        + parts.recency
+        + parts.tier
+        + parts.corroboration
+        + parts.usage;
+    assert!((sum - found.hits[1].score).abs() < 1e-9);
+    // What stands beside a hit is a hit only if it is one that was asked for.
+    let tagged = Draft {
+        content: "A hotel with a garden".to_owned(),
+        tags: vec!["t".to_owned()],
+        ..Draft::default()
+    };
+    host.engine
+        .put(&host.ada, "m", vec![tagged], None)
+        .await
+        .unwrap();
+    let filter = Filter {
+        tags: vec!["t".to_owned()],
+        ..Filter::default()
+    };
+    let found = host
+        .engine
+        .search(
+            &host.ada,
+            "m",
+            SearchRequest {
+                query: "hotel".into(),
+                filter,
+                ..SearchRequest::default()
+            },
+        )
+        .await
+        .unwrap();
+    assert_eq!(found.hits.len(), 1);
+}
+
+#[tokio::test]
+async fn a_misspelt_word_finds_what_was_meant() {
+    let ground = Ground::fresh().await;
+    let host = Host::over(&ground, None, None).await;
+    host.tell(&[
+        "Kathryn keeps the spare keys",
+        "The keys of the van are lost",
+    ])
+    .await;
+    let request = |query: &str| SearchRequest {
+        query: query.to_owned(),
+        no_context: true,
+        ..SearchRequest::default()
+    };
+    let found = host
+        .engine
+        .search(&host.ada, "m", request("Where does Katheryn live?"))
+        .await
+        .unwrap();
+    assert_eq!(
+        found
+            .hits
+            .iter()
+            .map(|hit| hit.entry.content.as_str())
+            .collect::<Vec<_>>(),
+        ["Kathryn keeps the spare keys"]
+    );
+    assert!(
+        found.hits[0].parts.typo > 0.9 && found.hits[0].parts.lexical == 0.0,
+        "{found:?}"
+    );
+    let found = host
+        .engine
+        .search(&host.ada, "m", request("Kathryn"))
+        .await
+        .unwrap();
+    assert!(
+        found.hits[0].parts.typo == 0.0 && found.hits[0].parts.lexical > 0.9,
+        "{found:?}"
+    );
+}
+
+#[tokio::test]
+async fn of_two_that_are_alike_the_one_that_was_acted_upon_comes_first() {
+    let ground = Ground::fresh().await;
+    let host = Host::over(&ground, None, None).await;
+    host.tell(&["The harbour is closed today", "The harbour is closed again"])
+        .await;
+    let ask = async || {
+        host.engine
+            .search(
+                &host.ada,
+                "m",
+                SearchRequest {
+                    query: "harbour closed".into(),
+                    ..SearchRequest::default()
+                },
+            )
+            .await
+            .unwrap()
+    };
+    let before = ask().await;
+    let first = &before.hits[0];
+    let last = &before.hits[1];
+    assert!(
+        first.parts.usage == 0.0 && first.score - last.score < 0.05,
+        "{before:?}"
+    );
+    for n in 0..31 {
+        host.engine
+            .link_action(
+                &host.ada,
+                ("m", last.entry.id.as_str()),
+                "sent",
+                &format!("r-{n}"),
+            )
+            .await
+            .unwrap();
+    }
+    let after = ask().await;
+    assert_eq!(after.hits[0].entry.id, last.entry.id);
+    assert!(
+        after.hits[0].parts.usage > 0.01 && after.hits[1].parts.usage == 0.0,
+        "{after:?}"
+    );
+}
+
+#[tokio::test]
+async fn a_time_in_the_query_can_be_a_condition() {
+    let ground = Ground::fresh().await;
+    let host = Host::over(&ground, None, None).await;
+    host.tell(&["Dinner with Tom"]).await;
+    ground.clock.set(NOON.plus_ms(40 * 86_400_000));
+    host.tell(&["Dinner with Eva"]).await;
+    let ask = async |query: &str, time: TimeUse| {
+        let request = SearchRequest {
+            query: query.to_owned(),
+            time,
+            ..SearchRequest::default()
+        };
+        host.engine.search(&host.ada, "m", request).await.unwrap()
+    };
+    let found = ask("dinner in November 2023", TimeUse::Filter).await;
+    assert_eq!(
+        found
+            .hits
+            .iter()
+            .map(|hit| hit.entry.content.as_str())
+            .collect::<Vec<_>>(),
+        ["Dinner with Tom"]
+    );
+    assert!(found.when.unwrap().1);
+    let found = ask("dinner in July 2020", TimeUse::Filter).await;
+    assert_eq!(found.hits.len(), 2, "nothing is of that time, so all count");
+    assert!(!found.when.unwrap().1);
+    assert_eq!(
+        ask("dinner in November 2023", TimeUse::Ignore).await.when,
+        None
+    );
+}
+
+#[tokio::test]
+async fn a_block_keeps_to_its_budget_and_says_nothing_rather_than_anything() {
+    let ground = Ground::fresh().await;
+    let host = Host::over(&ground, None, None).await;
+    apart(
+        &ground,
+        &host,
+        &[
+            "The invoice for March is paid",
+            "The harbour is closed",
+            "Lunch is at noon",
+        ],
+    )
+    .await;
+    let ask = async |query: &str, budget: u64| {
+        let search = SearchRequest {
+            query: query.to_owned(),
+            abstain: true,
+            ..SearchRequest::default()
+        };
+        host.engine
+            .recall(
+                &host.ada,
+                "m",
+                RecallRequest {
+                    search,
+                    budget,
+                    standing: true,
+                },
+            )
+            .await
+            .unwrap()
+    };
+    let block = ask("is the invoice for March paid", 200).await;
+    assert!(
+        block.relevant
+            && block.block.text.contains("The invoice for March is paid")
+            && block.block.tokens <= 200
+    );
+    assert_eq!(
+        ask("is the invoice for March paid", 3)
+            .await
+            .block
+            .ids
+            .len(),
+        0,
+        "whole entries only"
+    );
+    let nothing = ask("quarterly zebra", 200).await;
+    assert!(
+        !nothing.relevant && nothing.block.ids.is_empty(),
+        "{:?}",
+        nothing.block.ids
+    );
+}

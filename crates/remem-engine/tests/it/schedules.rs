@@ -1,0 +1,243 @@
+//! Schedules: one job a tick, however many nodes look and wherever one crashes; missed ticks become
+//! one.
+
+use crate::common;
+use crate::common::{Ground, Node};
+use remem_core::Policy;
+use remem_engine::EngineError;
+use remem_engine::jobs::{JobState, Trigger};
+use remem_engine::registry::{self, Mode};
+use remem_engine::schedules::{NewSchedule, Schedule};
+use serde_json::{Map, json};
+
+fn every(text: &str) -> NewSchedule {
+    NewSchedule {
+        every: Some(text.to_owned()),
+        enabled: true,
+        ..NewSchedule::default()
+    }
+}
+
+async fn set(node: &Node, memory: Option<&str>, new: NewSchedule) -> Schedule {
+    node.engine
+        .put_schedule(&node.caller, "compact", memory, new)
+        .await
+        .unwrap()
+}
+
+async fn tick(node: &Node) -> Result<u64, EngineError> {
+    node.engine
+        .run_pass(
+            registry::find("jobs").unwrap(),
+            node.caller.tenant(),
+            Mode::Apply,
+        )
+        .await
+        .map(|report| report.changed)
+}
+
+async fn shown(node: &Node) -> Schedule {
+    node.engine
+        .schedule(&node.caller, "compact", Some("m"))
+        .await
+        .unwrap()
+}
+
+#[tokio::test]
+async fn there_is_one_job_a_tick_on_two_nodes() {
+    let ground = Ground::fresh().await;
+    let one = ground.node().await;
+    let two = ground.node().await;
+    let options = json!({"include": "all"}).as_object().cloned().unwrap();
+    set(
+        &one,
+        Some("m"),
+        NewSchedule {
+            options: options.clone(),
+            ..every("PT10M")
+        },
+    )
+    .await;
+    for n in 1..=5 {
+        one.at(n * 600 - 1);
+        assert_eq!(
+            (tick(&one).await.unwrap(), tick(&two).await.unwrap()),
+            (0, 0),
+            "not before its time"
+        );
+        one.at(n * 600);
+        let (left, right) = tokio::join!(tick(&one), tick(&two));
+        assert_eq!(left.unwrap() + right.unwrap(), 1);
+        let jobs = one.jobs().await;
+        assert_eq!(jobs.len() as i64, n);
+        assert_eq!(
+            (jobs[0].trigger, &jobs[0].options, jobs[0].state),
+            (Trigger::Scheduled, &options, JobState::Queued)
+        );
+        assert_eq!(shown(&two).await.last_job_id, Some(jobs[0].id.clone()));
+        two.work().await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn both_sides_of_a_race_for_a_tick_make_one_job() {
+    // Without the lease of the pass: what makes it one is the schedule's version.
+    let ground = Ground::fresh().await;
+    let one = ground.node().await;
+    let two = ground.node().await;
+    set(&one, Some("m"), every("PT10M")).await;
+    one.at(600);
+    let registry::Over::Host { run, .. } = registry::find("jobs").unwrap().over else {
+        panic!("it works over the host")
+    };
+    let tenant = one.caller.tenant();
+    let (left, right) = tokio::join!(
+        run(&one.engine, tenant, Mode::Apply, None),
+        run(&two.engine, tenant, Mode::Apply, None)
+    );
+    assert_eq!(left.unwrap().changed + right.unwrap().changed, 1);
+    assert_eq!(one.jobs().await.len(), 1);
+}
+
+#[tokio::test]
+async fn missed_ticks_become_one() {
+    let node = Ground::fresh().await.node().await;
+    set(&node, Some("m"), every("PT10M")).await;
+    node.at(6 * 600 + 5);
+    assert_eq!(tick(&node).await.unwrap(), 1);
+    assert_eq!(tick(&node).await.unwrap(), 0);
+    assert_eq!(node.jobs().await.len(), 1);
+    assert_eq!(
+        shown(&node).await.next_due,
+        Some(common::NOON.plus_ms(7 * 600_000)),
+        "the next one is on time"
+    );
+    // One that waits already serves the next tick too.
+    node.at(7 * 600);
+    assert_eq!(tick(&node).await.unwrap(), 1);
+    assert_eq!(node.jobs().await.len(), 1);
+    node.work().await.unwrap();
+    node.at(8 * 600);
+    assert_eq!(
+        (tick(&node).await.unwrap(), node.jobs().await.len()),
+        (1, 2)
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn faults_anywhere_lose_and_double_no_tick() {
+    let mut fired = 0;
+    for seed in 100..108 {
+        let (_folder, store, node, quiet) = common::faulty(seed).await;
+        set(&quiet, Some("m"), every("PT1H")).await;
+        for n in 1..=5 {
+            // Until one activation comes to its end, and a few more that could double it; each is
+            // beyond the lease that the one before may have left behind, and all before the next
+            // tick.
+            let mut ended = 0;
+            let mut attempt = 0;
+            while ended < 3 {
+                assert!(attempt < 85, "seed {seed}: no activation came to its end");
+                node.at(n * 3_600 + attempt * 40);
+                ended += i64::from(tick(&node).await.is_ok());
+                attempt += 1;
+            }
+            let jobs = quiet.jobs().await;
+            assert_eq!(jobs.len() as i64, n, "seed {seed}");
+            assert_eq!(
+                shown(&quiet).await.next_due,
+                Some(common::NOON.plus_ms((n + 1) * 3_600_000)),
+                "seed {seed}"
+            );
+            assert_eq!(
+                shown(&quiet).await.last_job_id,
+                Some(jobs[0].id.clone()),
+                "seed {seed}"
+            );
+            quiet.work().await.unwrap();
+        }
+        fired += store.fired();
+    }
+    assert!(fired > 100, "faults were injected");
+}
+
+#[tokio::test]
+async fn schedules_are_set_shown_and_taken_away() {
+    let policy = Policy {
+        schedules_max: 2,
+        ..Policy::default()
+    };
+    let node = Ground {
+        policy,
+        ..Ground::fresh().await
+    }
+    .node()
+    .await;
+    let cron = NewSchedule {
+        cron: Some("0 3 * * *".into()),
+        zone: Some("Europe/Berlin".into()),
+        enabled: true,
+        ..NewSchedule::default()
+    };
+    let first = set(&node, Some("m"), cron.clone()).await;
+    // Noon is 2023-11-14T22:13:20Z: the next 03:00 in Berlin is 02:00Z.
+    assert_eq!(
+        first.next_due.unwrap().rfc3339(),
+        "2023-11-15T02:00:00.000Z"
+    );
+    let off = set(
+        &node,
+        Some("m"),
+        NewSchedule {
+            enabled: false,
+            ..cron.clone()
+        },
+    )
+    .await;
+    assert_eq!(
+        (off.enabled, off.next_due),
+        (false, None),
+        "it took the place of the first"
+    );
+    set(&node, None, every("P1D")).await;
+    assert_eq!(node.engine.schedules(&node.caller).await.unwrap().len(), 2);
+    let full = node
+        .engine
+        .put_schedule(&node.caller, "distill", None, every("P1D"))
+        .await
+        .unwrap_err();
+    assert!(
+        matches!(full, EngineError::Rejected(rejection) if rejection.field() == Some("schedules"))
+    );
+    node.engine
+        .remove_schedule(&node.caller, "compact", None)
+        .await
+        .unwrap();
+    for gone in [
+        node.engine
+            .remove_schedule(&node.caller, "compact", None)
+            .await,
+        node.engine
+            .schedule(&node.caller, "compact", None)
+            .await
+            .map(|_| ()),
+        node.engine
+            .put_schedule(&node.caller, "purge", None, every("P1D"))
+            .await
+            .map(|_| ()),
+    ] {
+        assert!(matches!(gone, Err(EngineError::NotFound)));
+    }
+    node.at(1_000_000);
+    assert_eq!(
+        tick(&node).await.unwrap(),
+        0,
+        "what is off or gone does not tick"
+    );
+    assert!(
+        node.engine
+            .start_job(&node.caller, "compact", None, Map::new(), None)
+            .await
+            .is_ok()
+    );
+}

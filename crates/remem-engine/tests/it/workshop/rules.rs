@@ -1,0 +1,77 @@
+//! Rules of a world: no entry restates one.
+
+use super::{RULE, Shop, by, in_world, rejected};
+use remem_core::{Draft, Rejection, Tier, Trust, Typology};
+use remem_engine::sessions::State;
+
+#[tokio::test]
+async fn d04_no_statement_restates_a_rule_of_its_world() {
+    let shop = Shop::open().await;
+    shop.rule("w1").await;
+    for tier in [Tier::Session, Tier::Persistent] {
+        let copy = in_world(Typology::Semantic, tier, "w1", &RULE.to_uppercase());
+        let refused = rejected(shop.put("~/ops", copy).await.unwrap_err());
+        assert!(
+            matches!(&refused, Rejection::ShadowsRule { rule } if rule.as_str() == "r1"),
+            "{tier:?}: {refused:?}"
+        );
+        assert!(!refused.to_string().contains("reviewer"), "names only");
+        shop.put("~/ops", in_world(Typology::Procedural, tier, "w1", RULE))
+            .await
+            .unwrap();
+        shop.put("~/ops", in_world(Typology::Semantic, tier, "w2", RULE))
+            .await
+            .unwrap();
+    }
+    let told = Draft {
+        typology: Typology::Episodic,
+        ..in_world(Typology::Episodic, Tier::Session, "w1", RULE)
+    };
+    shop.put("~/ops", told).await.unwrap();
+    let short: String = RULE.chars().take(99).collect();
+    shop.put(
+        "~/ops",
+        in_world(Typology::Semantic, Tier::Persistent, "w1", &short),
+    )
+    .await
+    .unwrap();
+    let hit = shop.engine.check_rule(&shop.ada, "w1", RULE).await.unwrap();
+    assert_eq!(
+        hit.map(|rule| rule.as_str().to_owned()).as_deref(),
+        Some("r1"),
+        "and one can ask before"
+    );
+    assert_eq!(
+        shop.engine
+            .delete_rule(&shop.ada, "w1", "r1")
+            .await
+            .map(|_| ())
+            .map_err(|_| ()),
+        Ok(())
+    );
+    shop.put(
+        "~/ops",
+        in_world(Typology::Semantic, Tier::Persistent, "w1", RULE),
+    )
+    .await
+    .unwrap();
+}
+
+/// A rule that came after the claim: the claim is not promoted, and the session closes all the
+/// same.
+#[tokio::test]
+async fn a_promoted_rule_is_no_claim() {
+    let shop = Shop::open().await;
+    let claim = by(
+        Trust::Operator,
+        in_world(Typology::Semantic, Tier::Session, "w1", RULE),
+    );
+    shop.put("~/ops", claim).await.unwrap();
+    shop.rule("w1").await;
+    let closed = shop.engine.close_session(&shop.ada, "~/ops").await.unwrap();
+    assert_eq!(
+        (closed.state, closed.promoted, closed.ended),
+        (State::Closed, 0, 1)
+    );
+    assert!(shop.list("~/ops").await.is_empty());
+}

@@ -1,0 +1,199 @@
+//! The end of a session wherever a process stops: at every single call of the store, heard of or
+//! not. What outlasts the session, what ended and what the record says are those of a day on which
+//! nothing went wrong.
+
+use crate::common::world::{Host, Place};
+use remem_core::{Draft, Facets, InteractionId, Tier, Trust, Typology};
+use remem_engine::recall::ListRequest;
+use remem_engine::registry::{Mode, PASSES};
+use remem_engine::sessions::{Session, State};
+use serde_json::json;
+
+const MEMORY: &str = "~/ops";
+
+/// Three threads with the same tools in a row, a stated preference, and a turn that an action rests
+/// on.
+async fn week(host: &Host) {
+    for thread in ["mon", "tue", "wed"] {
+        for (speaker, tool, text) in [
+            ("operator", None, "Please look at the coverage."),
+            ("agent", Some("coverage_report"), "Here it is."),
+            ("agent", Some("open_ticket"), "Opened."),
+        ] {
+            turn(host, thread, speaker, tool, text).await;
+        }
+    }
+    turn(
+        host,
+        "wed",
+        "operator",
+        None,
+        "Always send release notes as a table.",
+    )
+    .await;
+    let linked = turn(host, "wed", "agent", None, "Card seven goes out.").await;
+    host.engine
+        .link_action(&host.caller, (MEMORY, &linked), "published", "card-7")
+        .await
+        .unwrap();
+}
+
+async fn turn(host: &Host, thread: &str, speaker: &str, tool: Option<&str>, text: &str) -> String {
+    let facets = Facets {
+        interaction: InteractionId::parse(thread),
+        trust: Trust::Operator,
+        ..Facets::default()
+    };
+    let metadata = json!({ "speaker": speaker, "tool": tool })
+        .as_object()
+        .cloned();
+    let draft = Draft {
+        content: text.into(),
+        tier: Tier::Interaction,
+        typology: Typology::Episodic,
+        facets,
+        metadata,
+        ..Draft::default()
+    };
+    host.put_draft(MEMORY, draft).await
+}
+
+type Told = (Vec<(String, String)>, (u64, u64, u64), usize);
+
+/// What is left, what the record says, and how often its end was told.
+async fn end(host: &Host) -> Told {
+    let listed = host
+        .engine
+        .list(&host.caller, MEMORY, ListRequest::default())
+        .await
+        .unwrap()
+        .entries;
+    let mut left: Vec<_> = listed
+        .into_iter()
+        .map(|entry| (entry.id.as_str().to_owned(), entry.content))
+        .collect();
+    left.sort_unstable();
+    let sessions: Vec<Session> = host.engine.sessions(&host.caller, MEMORY).await.unwrap();
+    assert_eq!(
+        sessions
+            .iter()
+            .map(|session| session.state)
+            .collect::<Vec<_>>(),
+        [State::Closed]
+    );
+    let session = &sessions[0];
+    (
+        left,
+        (session.promoted, session.ended, session.kept),
+        host.events("session.closed").await.len(),
+    )
+}
+
+async fn pass(host: &Host) -> Result<(), remem_engine::EngineError> {
+    let pass = PASSES.iter().find(|pass| pass.name == "sessions").unwrap();
+    host.engine
+        .run_pass(pass, host.tenant(), Mode::Apply)
+        .await
+        .map(|_| ())
+}
+
+#[tokio::test]
+async fn wherever_a_process_dies_a_session_ends_once() {
+    let place = Place::new();
+    let host = place.host().await;
+    week(&host).await;
+    host.engine
+        .close_session(&host.caller, MEMORY)
+        .await
+        .unwrap();
+    let expected = end(&host).await;
+    assert_eq!(
+        expected.0.len(),
+        3,
+        "a habit, a routine and what is linked: {expected:?}"
+    );
+    let mut deaths = 0;
+    for late in [false, true] {
+        for call in 0.. {
+            let place = Place::new();
+            let host = place.host().await;
+            week(&host).await;
+            place.meddler.die_at(call, late);
+            let closed = host.engine.close_session(&host.caller, MEMORY).await;
+            let died = place.meddler.has_died();
+            place.meddler.revive();
+            if closed.is_err()
+                && host.engine.sessions(&host.caller, MEMORY).await.unwrap()[0].state == State::Open
+            {
+                host.engine
+                    .close_session(&host.caller, MEMORY)
+                    .await
+                    .unwrap(); // it never began
+            }
+            place.later();
+            pass(&place.host().await).await.unwrap();
+            assert_eq!(end(&host).await, expected, "call {call}, late {late}");
+            if !died {
+                break;
+            }
+            deaths += 1;
+        }
+    }
+    assert!(deaths > 20, "{deaths} deaths");
+}
+
+/// Several nodes that know of no lease close one session at once.
+#[tokio::test]
+async fn however_many_close_it_a_session_ends_once() {
+    let place = Place::new();
+    let host = place.host().await;
+    week(&host).await;
+    place.meddler.ignore_leases();
+    let mut nodes = Vec::new();
+    for _ in 0..6 {
+        nodes.push(place.host().await);
+    }
+    let all = nodes
+        .iter()
+        .map(|node| node.engine.close_session(&node.caller, MEMORY));
+    let done = futures_util::future::join_all(all).await;
+    assert!(done.iter().any(Result::is_ok), "{done:?}");
+    pass(&host).await.unwrap();
+    let (left, (promoted, ended, kept), told) = end(&host).await;
+    assert_eq!((left.len(), promoted, ended, kept, told), (3, 2, 10, 1, 1));
+}
+
+/// The session is closed between the moment a put has read it and its commit.
+#[tokio::test]
+async fn inv_57_what_comes_too_late_opens_the_next_session() {
+    let place = Place::new();
+    let host = place.host().await;
+    week(&host).await;
+    let engine = host.engine.clone();
+    let caller = host.caller.clone();
+    let once = std::sync::atomic::AtomicBool::new(true);
+    place.meddler.before_commits(move |_| {
+        let engine = engine.clone();
+        let caller = caller.clone();
+        let now = once.swap(false, std::sync::atomic::Ordering::SeqCst);
+        Box::pin(async move {
+            if now {
+                engine.close_session(&caller, MEMORY).await.unwrap();
+            }
+        })
+    });
+    turn(&host, "late", "operator", None, "One more thing.").await;
+    let states: Vec<State> = host
+        .engine
+        .sessions(&host.caller, MEMORY)
+        .await
+        .unwrap()
+        .iter()
+        .map(|session| session.state)
+        .collect();
+    assert_eq!(
+        states,
+        [State::Open, State::Closed],
+        "nothing hangs on what is over"
+    );
+}

@@ -1,0 +1,194 @@
+//! Sessions and threads: transient memory ends with its session, and a closed session stays closed.
+
+use super::{Shop, a_week, procedural, turn};
+use remem_core::profile::DAY_MS;
+use remem_core::{MemoryRef, Scope, SessionId, Tier, Timestamp};
+use remem_engine::sessions::{Session, State};
+use remem_store::{Filter, Page, ReadAt, RetentionState};
+
+async fn open_session(shop: &Shop) -> Session {
+    shop.engine
+        .sessions(&shop.ada, "~/ops")
+        .await
+        .unwrap()
+        .into_iter()
+        .find(|session| session.state == State::Open)
+        .unwrap()
+}
+
+#[tokio::test]
+async fn d09_transient_memory_ends_with_its_session() {
+    let shop = Shop::open().await;
+    a_week(&shop).await;
+    let first = open_session(&shop).await;
+    let linked = shop
+        .put(
+            "~/ops",
+            turn("wed", "agent", None, "Card seven goes out as it is."),
+        )
+        .await
+        .unwrap();
+    shop.engine
+        .link_action(
+            &shop.ada,
+            ("~/ops", linked.id.as_str()),
+            "published-decision",
+            "card-7",
+        )
+        .await
+        .unwrap();
+    // 30 days less a second later nothing has happened to it; the pass looks and finds it alive.
+    shop.at(2 * DAY_MS + 30 * DAY_MS - 1_000);
+    assert_eq!(shop.pass("sessions").await, 0);
+    assert_eq!(open_session(&shop).await.session_id, first.session_id);
+    // The first thing after 30 idle days opens another one, and the old one is closed by exactly
+    // one pass.
+    shop.at(2 * DAY_MS + 31 * DAY_MS);
+    shop.put("~/ops", turn("later", "operator", None, "Good morning."))
+        .await
+        .unwrap();
+    let second = open_session(&shop).await;
+    assert_ne!(second.session_id, first.session_id, "inv_51");
+    assert_eq!(shop.pass("sessions").await, 1);
+    assert_eq!(shop.pass("sessions").await, 0);
+    let sessions = shop.engine.sessions(&shop.ada, "~/ops").await.unwrap();
+    let closed = sessions
+        .iter()
+        .find(|session| session.session_id == first.session_id)
+        .unwrap();
+    assert_eq!(
+        (closed.state, closed.ended, closed.kept),
+        (State::Closed, 13, 1)
+    );
+    let entries = shop.list("~/ops").await;
+    let transient: Vec<&str> = entries
+        .iter()
+        .filter(|e| e.tier != Tier::Persistent)
+        .map(|e| e.content.as_str())
+        .collect();
+    assert_eq!(
+        transient,
+        ["Good morning.", "Card seven goes out as it is."],
+        "inv_52 promoted, linked, or gone"
+    );
+    assert!(!procedural(&entries).is_empty());
+    assert_eq!(shop.retained(RetentionState::Orphaned).await, 0, "inv_55");
+    // Nobody comes back: the nightly look ends it.
+    shop.at(2 * DAY_MS + 31 * DAY_MS + 30 * DAY_MS);
+    assert_eq!(shop.pass("sessions").await, 1);
+    assert!(
+        shop.engine
+            .sessions(&shop.ada, "~/ops")
+            .await
+            .unwrap()
+            .iter()
+            .all(|session| session.state == State::Closed),
+        "inv_50"
+    );
+}
+
+#[tokio::test]
+async fn inv_57_a_closed_session_accepts_no_writes_and_two_closers_close_it_once() {
+    let shop = Shop::open().await;
+    a_week(&shop).await;
+    let session = open_session(&shop).await;
+    let id = SessionId::parse(&session.session_id).unwrap();
+    let (one, two, put) = tokio::join!(
+        shop.engine.close_session(&shop.ada, "~/ops"),
+        shop.engine.close_session(&shop.ada, "~/ops"),
+        shop.engine.put(
+            &shop.ada,
+            "~/ops",
+            vec![turn("x", "operator", None, "in between")],
+            None
+        ),
+    );
+    assert!(one.is_ok() || two.is_ok(), "{one:?} {two:?}");
+    let put = put.unwrap().entries.remove(0);
+    shop.pass("sessions").await;
+    let filter = Filter {
+        session: Some(id),
+        ..Filter::default()
+    };
+    let scope = Scope::new(
+        shop.ada.tenant().clone(),
+        MemoryRef::parse("~ada/ops").unwrap(),
+    )
+    .as_host();
+    let left = shop
+        .store
+        .list(
+            &scope,
+            &filter,
+            &Page {
+                limit: 99,
+                after: None,
+            },
+            &ReadAt::Now(Timestamp(i64::MAX / 2)),
+        )
+        .await
+        .unwrap();
+    assert!(left.is_empty(), "nothing hangs on what is over: {left:?}");
+    let there = shop
+        .list("~/ops")
+        .await
+        .iter()
+        .any(|entry| entry.id == put.id);
+    assert_eq!(
+        there,
+        put.facets.session.as_ref().map(|id| id.as_str()) != Some(session.session_id.as_str()),
+        "it came before the end, or after"
+    );
+    let sessions = shop.engine.sessions(&shop.ada, "~/ops").await.unwrap();
+    assert_eq!(
+        sessions
+            .iter()
+            .filter(|s| s.session_id == session.session_id)
+            .count(),
+        1
+    );
+}
+
+#[tokio::test]
+async fn a_chat_thread_leaves_what_was_said_and_which_tools_were_called() {
+    let shop = Shop::open().await;
+    a_week(&shop).await;
+    let done = shop
+        .engine
+        .close_interaction(&shop.ada, "~/ops", "wed")
+        .await
+        .unwrap();
+    assert_eq!((done.promoted, done.ended, done.kept), (2, 5, 0));
+    let again = shop
+        .engine
+        .close_interaction(&shop.ada, "~/ops", "wed")
+        .await
+        .unwrap();
+    assert_eq!((again.promoted, again.ended), (0, 0));
+    for thread in ["mon", "tue"] {
+        shop.engine
+            .close_interaction(&shop.ada, "~/ops", thread)
+            .await
+            .unwrap();
+    }
+    let entries = shop.list("~/ops").await;
+    assert!(
+        entries.iter().all(|entry| entry.tier == Tier::Session),
+        "{:?}",
+        shop.texts("~/ops").await
+    );
+    shop.engine.close_session(&shop.ada, "~/ops").await.unwrap();
+    let texts = shop.texts("~/ops").await;
+    assert!(
+        texts
+            .iter()
+            .any(|text| text.contains("coverage_report") && text.contains("post_summary")),
+        "{texts:?}"
+    );
+    assert!(
+        texts
+            .iter()
+            .any(|text| text.contains("release notes as a table")),
+        "{texts:?}"
+    );
+}

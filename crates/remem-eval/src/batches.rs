@@ -1,0 +1,48 @@
+//! Entries of a dataset in portions that a host takes at once.
+
+use crate::dataset::Text;
+use anyhow::Context;
+use remem_core::entry::Origin;
+use remem_core::{Draft, EntryId};
+
+/// Entries in a batch, at the most.
+const BATCH_ENTRIES: usize = 500;
+/// Bytes of text in a batch, at the most, unless one entry alone has more.
+pub const BATCH_BYTES: usize = 2 * 1024 * 1024;
+
+/// Ranges of entries that fit into one request.
+pub fn batches(texts: &[Text]) -> Vec<std::ops::Range<usize>> {
+    let mut ranges = Vec::new();
+    let mut start = 0;
+    let mut bytes = 0;
+    for (place, text) in texts.iter().enumerate() {
+        if place > start
+            && (place - start >= BATCH_ENTRIES || bytes + text.text.len() > BATCH_BYTES)
+        {
+            ranges.push(start..place);
+            (start, bytes) = (place, 0);
+        }
+        bytes += text.text.len();
+    }
+    if start < texts.len() {
+        ranges.push(start..texts.len());
+    }
+    ranges
+}
+
+/// Entries with ids that tell their place.
+pub fn drafts(texts: &[Text], range: std::ops::Range<usize>) -> anyhow::Result<Vec<Draft>> {
+    let draft = |place: usize| {
+        let id = EntryId::parse(&format!("{place:08}")).context("a number is an id")?;
+        let origin = Some(Origin {
+            id,
+            created_at: Some(texts[place].at),
+        });
+        Ok(Draft {
+            content: texts[place].text.clone(),
+            origin,
+            ..Draft::default()
+        })
+    };
+    range.map(draft).collect()
+}

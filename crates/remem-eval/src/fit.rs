@@ -1,0 +1,175 @@
+//! Fits the constants of the probability to what came of it: logistic regression by plain gradient
+//! descent, always from the same start, so that the same dataset gives the same constants. Pure.
+
+use crate::abstain::Told;
+use remem_core::recall::Signals;
+use remem_core::recall::confidence::Row;
+use remem_core::sabotage;
+
+/// What the probability is from: words, meaning, margin and size.
+pub const SIGNALS: usize = 4;
+const STEPS: usize = 3_000;
+const RATE: f64 = 0.5;
+/// How strongly weights are held to nothing, so that a signal which parts the samples cleanly does
+/// not grow for ever.
+const PULL: f64 = 1e-3;
+/// Parts that a dataset is cut into, where it has more memories.
+const FOLDS_MAX: usize = 10;
+
+/// The signals of a search, and whether what was found is relevant.
+#[derive(Clone, Copy, Debug)]
+pub struct Sample {
+    /// The place of the memory that the question was made for.
+    pub memory: usize,
+    /// Each from 0 to 1.
+    pub signals: [f64; SIGNALS],
+    /// What the probability is to tell.
+    pub relevant: bool,
+}
+
+/// A weight for nothing, and one a signal.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Fitted {
+    /// Without any signal.
+    pub bias: f64,
+    /// For a whole of each signal.
+    pub weights: [f64; SIGNALS],
+}
+
+impl Sample {
+    /// Of a search.
+    pub fn new(memory: usize, signals: &Signals, relevant: bool) -> Sample {
+        let of = |ppm: i64| ppm as f64 / 1e6;
+        let signals = [
+            signals.lexical,
+            signals.cosine.unwrap_or(0),
+            signals.margin,
+            signals.size,
+        ]
+        .map(of);
+        Sample {
+            memory,
+            signals,
+            relevant,
+        }
+    }
+}
+
+impl Fitted {
+    /// The probability.
+    pub fn tell(&self, signals: &[f64; SIGNALS]) -> f64 {
+        let told: f64 = self
+            .weights
+            .iter()
+            .zip(signals)
+            .map(|(weight, signal)| weight * signal)
+            .sum();
+        1.0 / (1.0 + (-(self.bias + told)).exp())
+    }
+
+    /// As the core keeps it: in thousandths.
+    pub fn row(&self) -> Row {
+        #[expect(
+            clippy::cast_possible_truncation,
+            reason = "cut to what fits in the same line"
+        )]
+        let of = |weight: f64| (weight * 1e3).round().clamp(-1e6, 1e6) as i64;
+        let [lexical, cosine, margin, size] = self.weights.map(of);
+        Row {
+            bias: of(self.bias),
+            lexical,
+            cosine,
+            margin,
+            size,
+        }
+    }
+}
+
+/// The constants that tell these samples best. Signals are put on one scale first, or the narrow
+/// ones would be learned last.
+pub fn fit(samples: &[Sample]) -> Fitted {
+    if samples.is_empty() {
+        return Fitted::default();
+    }
+    let count = samples.len() as f64;
+    let mut means = [0.0; SIGNALS];
+    let mut spreads = [0.0; SIGNALS];
+    for place in 0..SIGNALS {
+        means[place] = samples.iter().map(|one| one.signals[place]).sum::<f64>() / count;
+        spreads[place] = (samples
+            .iter()
+            .map(|one| (one.signals[place] - means[place]).powi(2))
+            .sum::<f64>()
+            / count)
+            .sqrt();
+    }
+    let scaled = |signals: &[f64; SIGNALS]| {
+        std::array::from_fn(|place| {
+            if spreads[place] > 1e-9 {
+                (signals[place] - means[place]) / spreads[place]
+            } else {
+                0.0
+            }
+        })
+    };
+    let rows: Vec<([f64; SIGNALS], f64)> = samples
+        .iter()
+        .map(|one| (scaled(&one.signals), f64::from(one.relevant)))
+        .collect();
+    let mut fitted = Fitted::default();
+    for _ in 0..STEPS {
+        let mut bias = 0.0;
+        let mut slopes = [0.0; SIGNALS];
+        for (signals, relevant) in &rows {
+            let off = fitted.tell(signals) - relevant;
+            bias += off;
+            slopes
+                .iter_mut()
+                .zip(signals)
+                .for_each(|(slope, signal)| *slope += off * signal);
+        }
+        fitted.bias -= RATE * bias / count;
+        fitted
+            .weights
+            .iter_mut()
+            .zip(slopes)
+            .for_each(|(weight, slope)| *weight -= RATE * (slope / count + PULL * *weight));
+    }
+    for place in 0..SIGNALS {
+        fitted.weights[place] = if spreads[place] > 1e-9 {
+            fitted.weights[place] / spreads[place]
+        } else {
+            0.0
+        };
+        fitted.bias -= fitted.weights[place] * means[place];
+    }
+    fitted
+}
+
+/// What constants tell of samples that they were not fitted to: each memory is told by a fit to all
+/// others.
+pub fn crossed(samples: &[Sample]) -> Vec<Told> {
+    let memories = samples.iter().map(|one| one.memory + 1).max().unwrap_or(0);
+    let part = |one: &Sample| {
+        if memories > FOLDS_MAX {
+            one.memory % FOLDS_MAX
+        } else {
+            one.memory
+        }
+    };
+    let mut told = Vec::with_capacity(samples.len());
+    for fold in 0..memories.min(FOLDS_MAX) {
+        let (held, others): (Vec<Sample>, Vec<Sample>) =
+            samples.iter().partition(|one| part(one) == fold);
+        let fitted = fit(sabotage!(
+            "constants-are-tested-on-what-they-were-fitted-to",
+            &others,
+            if others.is_empty() { &others } else { &held }
+        ));
+        told.extend(
+            held.iter()
+                .map(|one| (fitted.tell(&one.signals), one.relevant)),
+        );
+    }
+    told
+}

@@ -1,0 +1,124 @@
+//! Datasets of one's own: a line is an entry `{"memory", "id", "text", "at", "session"?}` or a
+//! question `{"memory", "question", "evidence", "category"?, "answerable"?}`. Errors tell the line
+//! and what is wrong with it, never what it says.
+
+use crate::dataset::{Dataset, Item, Memory, Question, flaw};
+use anyhow::{Context, anyhow, bail, ensure};
+use remem_wire::time::Instant;
+use serde::Deserialize;
+use serde_json::Value;
+use std::collections::HashMap;
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Said {
+    memory: String,
+    id: String,
+    text: String,
+    /// Not left to serde, which would call a missing one malformed.
+    at: Option<Instant>,
+    #[serde(default)]
+    session: String,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Asked {
+    memory: String,
+    question: String,
+    evidence: Vec<String>,
+    #[serde(default)]
+    category: String,
+    answerable: Option<bool>,
+}
+
+/// Reads the text of a file. An entry may stand after a question about it.
+pub fn read(text: &str) -> anyhow::Result<Dataset> {
+    let mut dataset = Dataset::default();
+    let mut places = HashMap::new();
+    let mut asked = Vec::new();
+    let mut ids: HashMap<(usize, String), String> = HashMap::new();
+    for (number, line) in text
+        .lines()
+        .zip(1..)
+        .map(|(line, number)| (number, line))
+        .filter(|(_, line)| !line.trim().is_empty())
+    {
+        let place = || format!("line {number}");
+        let value: Value =
+            serde_json::from_str(line).map_err(|error| anyhow!("{}: {}", place(), flaw(&error)))?;
+        if value.get("question").is_some() {
+            asked.push((
+                number,
+                Asked::deserialize(value)
+                    .map_err(|error| anyhow!("{}: {}", place(), flaw(&error)))?,
+            ));
+            continue;
+        }
+        let said =
+            Said::deserialize(value).map_err(|error| anyhow!("{}: {}", place(), flaw(&error)))?;
+        let memory = *places.entry(said.memory).or_insert(dataset.memories.len());
+        if memory == dataset.memories.len() {
+            dataset.memories.push(Memory {
+                entries: Vec::new(),
+            });
+        }
+        let new = ids
+            .insert((memory, said.id.clone()), said.session.clone())
+            .is_none();
+        ensure!(new, "{}: its id is there already", place());
+        let at = said
+            .at
+            .with_context(|| format!("{}: `at` is missing", place()))?
+            .0;
+        let item = Item {
+            id: said.id,
+            at,
+            session: said.session,
+            said: said.text,
+            speaker: None,
+            caption: None,
+            day: None,
+        };
+        dataset.memories[memory].entries.push(item);
+    }
+    for (number, asked) in asked {
+        let question = question(asked, &places, &ids).with_context(|| format!("line {number}"))?;
+        dataset.questions.push(question);
+    }
+    Ok(dataset)
+}
+
+fn question(
+    asked: Asked,
+    places: &HashMap<String, usize>,
+    ids: &HashMap<(usize, String), String>,
+) -> anyhow::Result<Question> {
+    let memory = *places
+        .get(&asked.memory)
+        .context("no entry is of its memory")?;
+    let mut sessions: Vec<String> = Vec::new();
+    for (place, id) in asked.evidence.iter().enumerate() {
+        let Some(session) = ids.get(&(memory, id.clone())) else {
+            bail!("evidence {} is no entry of its memory", place + 1)
+        };
+        if !sessions.contains(session) {
+            sessions.push(session.clone());
+        }
+    }
+    let answerable = asked.answerable.unwrap_or(!asked.evidence.is_empty());
+    let category = if asked.category.is_empty() {
+        "-".to_owned()
+    } else {
+        asked.category
+    };
+    Ok(Question {
+        memory,
+        text: asked.question,
+        evidence: asked.evidence,
+        sessions,
+        category,
+        answerable,
+        at: None,
+    })
+}

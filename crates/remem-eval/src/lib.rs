@@ -1,0 +1,39 @@
+//! Evaluations: how well memory finds again. A dataset is read (`dataset` and a file a format), put
+//! into a host of its own (`stand`, `batches`) and asked (`ask`, `misspell`); what was found is
+//! counted (`metrics`), held against the probability that the host gave (`judged`, `abstain`,
+//! `fit`) and shown (`tables`, `report`). `recall`, `probability` and `compare` decide what is
+//! asked. May not touch the memory of anybody: the host lives in a temporary folder.
+//! `docs/evaluation.md` explains the numbers.
+//!
+//! It is a library for its own tests alone; no other crate may use it.
+
+pub mod abstain;
+pub mod ask;
+pub mod batches;
+pub mod cli;
+mod compare;
+pub mod dataset;
+pub mod dates;
+pub mod fit;
+pub mod jsonl;
+pub mod judged;
+pub mod locomo;
+pub mod longmemeval;
+pub mod metrics;
+pub mod misspell;
+mod probability;
+mod progress;
+mod recall;
+pub mod remember;
+pub mod report;
+pub mod stand;
+pub mod tables;
+
+use cli::{Cli, Command};
+
+/// Runs the command that was given on the command line.
+pub async fn run(cli: &Cli) -> anyhow::Result<()> {
+    match &cli.command {
+        Command::Recall(recall) => recall::run(&cli.global, recall).await,
+    }
+}

@@ -1,0 +1,70 @@
+//! Questions with a slip in them: one word of each, always the same one, in one of four ways that
+//! take turns. May not ask.
+
+use crate::dataset::Question;
+use std::ops::Range;
+
+/// A word of fewer letters is left as it is.
+const LETTERS_MIN: usize = 4;
+
+/// The same questions, each with a slip in its longest word. Those without a word that is long
+/// enough stay as they are.
+pub fn misspelt(questions: &[Question]) -> Vec<Question> {
+    changed(questions, slip)
+}
+
+/// The same questions, each without that word.
+pub fn without(questions: &[Question]) -> Vec<Question> {
+    changed(questions, |_, _| String::new())
+}
+
+fn changed(questions: &[Question], change: impl Fn(&str, usize) -> String) -> Vec<Question> {
+    let one = |(number, question): (usize, &Question)| {
+        let mut text = question.text.clone();
+        if let Some(place) = longest(&text) {
+            let word = change(&text[place.clone()], number);
+            text.replace_range(place, &word);
+        }
+        Question {
+            text,
+            ..question.clone()
+        }
+    };
+    questions.iter().enumerate().map(one).collect()
+}
+
+/// Where the longest word is: of equally long ones, the first.
+fn longest(text: &str) -> Option<Range<usize>> {
+    let mut best: Option<Range<usize>> = None;
+    let mut begun = 0;
+    for (at, c) in text.char_indices().chain([(text.len(), ' ')]) {
+        if c.is_ascii_alphabetic() {
+            continue;
+        }
+        if at - begun >= LETTERS_MIN && best.as_ref().is_none_or(|best| at - begun > best.len()) {
+            best = Some(begun..at);
+        }
+        begun = at + c.len_utf8();
+    }
+    best
+}
+
+/// A letter left out, doubled, taken for its successor, or two in each other's place; in the
+/// middle, where most slips are.
+fn slip(word: &str, number: usize) -> String {
+    let mut letters: Vec<u8> = word.bytes().collect();
+    let middle = letters.len() / 2;
+    match number % 4 {
+        0 => drop(letters.remove(middle)),
+        1 => letters.insert(middle, letters[middle]),
+        2 => {
+            letters[middle] = if letters[middle].eq_ignore_ascii_case(&b'z') {
+                b'a'
+            } else {
+                letters[middle] + 1
+            }
+        }
+        _ => letters.swap(middle - 1, middle),
+    }
+    String::from_utf8(letters).unwrap_or_default()
+}

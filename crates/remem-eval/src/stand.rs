@@ -1,0 +1,253 @@
+//! The host that an evaluation asks: a real engine over a real store, in a temporary folder that
+//! goes with it. Its clock stands at the noon after all that the dataset speaks of, so that a
+//! question which says "in May" means the same on every day it is asked.
+
+use crate::batches::{batches, drafts};
+use crate::dataset::Text;
+use crate::progress::bar;
+use anyhow::{Context, bail};
+use remem::Settings;
+use remem_core::recall::Signals;
+use remem_core::sabotage;
+use remem_core::{EntryId, ShapePolicy, TenantId, Timestamp};
+use remem_engine::ports::{Clock, Embedder};
+use remem_engine::registry::{self, Mode as PassMode};
+use remem_engine::search::{Mode, SearchRequest, TimeUse};
+use remem_engine::{Caller, Engine};
+use std::sync::Arc;
+use tempfile::TempDir;
+use tokio::time::Instant;
+
+/// The tenant that owns everything in the host.
+const TENANT: &str = "default";
+const DAY_MS: i64 = 86_400_000;
+
+/// How to ask.
+#[derive(Clone, Copy, Debug)]
+pub struct Way {
+    /// By what to find.
+    pub mode: Mode,
+    /// What becomes of a time in the question.
+    pub time: TimeUse,
+    /// What stands beside an entry counts.
+    pub context: bool,
+}
+
+/// What a search found.
+pub struct Answer {
+    /// What evidence calls the hits, best first.
+    pub found: Vec<String>,
+    /// How probable the host takes it that one of them answers.
+    pub probability: f64,
+    /// What that is from.
+    pub signals: Signals,
+    /// The question speaks of a time.
+    pub timed: bool,
+    /// How long it took.
+    pub micros: u64,
+}
+
+/// What it took to be ready.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Costs {
+    /// Entries put.
+    pub entries: u64,
+    /// Vectors made.
+    pub vectors: u64,
+    /// What the tenant's file holds.
+    pub bytes: u64,
+    /// Putting.
+    pub load_ms: u64,
+    /// Making vectors.
+    pub embed_ms: u64,
+}
+
+/// A host with a dataset in it. The engine goes before its folder does.
+pub struct Stand {
+    engine: Engine,
+    caller: Caller,
+    tenant: TenantId,
+    names: Vec<Vec<String>>,
+    folder: TempDir,
+}
+
+/// Time that begins where it is told to.
+struct StandClock {
+    base: Timestamp,
+    begun: Instant,
+}
+
+impl Clock for StandClock {
+    fn now(&self) -> Timestamp {
+        self.base
+            .plus_ms(i64::try_from(self.begun.elapsed().as_millis()).unwrap_or(0))
+    }
+}
+
+impl Stand {
+    /// An empty host whose clock stands after `last`.
+    pub async fn new(
+        settings: &Settings,
+        embedder: Option<Arc<dyn Embedder>>,
+        last: Timestamp,
+    ) -> anyhow::Result<Stand> {
+        let folder = tempfile::Builder::new()
+            .disable_cleanup(sabotage!(
+                "an-evaluation-leaves-its-memory-behind",
+                false,
+                true
+            ))
+            .prefix("remem-eval-")
+            .tempdir()
+            .context("cannot make a temporary folder")?;
+        let base = Timestamp(last.0.div_euclid(DAY_MS).saturating_add(1) * DAY_MS + DAY_MS / 2);
+        let clock = StandClock {
+            base,
+            begun: Instant::now(),
+        };
+        let engine = settings.engine_in(folder.path(), Arc::new(clock), embedder)?;
+        let tenant = TenantId::parse(TENANT).context("the tenant's name is not valid")?;
+        engine
+            .ensure_tenant(tenant.clone(), ShapePolicy::default())
+            .await?;
+        let caller = engine.local_caller(&tenant).await?;
+        Ok(Stand {
+            engine,
+            caller,
+            tenant,
+            names: Vec::new(),
+            folder,
+        })
+    }
+
+    /// Puts memories, and makes the vectors of their entries if there is a model.
+    pub async fn load(&mut self, memories: Vec<Vec<Text>>) -> anyhow::Result<Costs> {
+        let entries = memories.iter().map(|texts| texts.len() as u64).sum();
+        let bar = bar("load", entries);
+        let begun = Instant::now();
+        for texts in memories {
+            let name = memory(self.names.len());
+            for batch in batches(&texts) {
+                self.engine
+                    .import(&self.caller, &name, drafts(&texts, batch.clone())?)
+                    .await
+                    .context("the host refused entries")?;
+                bar.inc(batch.len() as u64);
+            }
+            self.names
+                .push(texts.into_iter().map(|text| text.id).collect());
+        }
+        bar.finish_and_clear();
+        let load_ms = millis(begun);
+        let (vectors, embed_ms) = self.pass("embed", PassMode::Apply, entries).await?;
+        // What is still in the journal moves into the file, which tells the size then.
+        self.pass("purge", PassMode::Compact, 0).await?;
+        Ok(Costs {
+            entries,
+            vectors,
+            bytes: self.bytes()?,
+            load_ms,
+            embed_ms,
+        })
+    }
+
+    /// Runs a pass to its end; what it changed, and the milliseconds that it took.
+    async fn pass(
+        &self,
+        name: &'static str,
+        mode: PassMode,
+        entries: u64,
+    ) -> anyhow::Result<(u64, u64)> {
+        let pass = registry::find(name).with_context(|| format!("there is no pass {name}"))?;
+        let bar = bar(name, entries);
+        let begun = Instant::now();
+        let mut changed = 0;
+        loop {
+            let report = self
+                .engine
+                .run_pass(pass, &self.tenant, mode)
+                .await
+                .with_context(|| format!("the pass {name} failed"))?;
+            changed += report.changed;
+            bar.set_position(changed);
+            if !report.more {
+                break;
+            }
+        }
+        bar.finish_and_clear();
+        Ok((changed, millis(begun)))
+    }
+
+    fn bytes(&self) -> anyhow::Result<u64> {
+        let file = self
+            .folder
+            .path()
+            .join("tenants")
+            .join(format!("{}.db", self.tenant));
+        Ok(file
+            .metadata()
+            .context("the tenant's file is not there")?
+            .len())
+    }
+
+    /// Asks a memory.
+    pub async fn ask(
+        &self,
+        place: usize,
+        query: &str,
+        way: Way,
+        limit: u32,
+    ) -> anyhow::Result<Answer> {
+        let request = SearchRequest {
+            query: query.to_owned(),
+            limit: Some(limit),
+            mode: way.mode,
+            time: way.time,
+            no_context: sabotage!(
+                "neighbours-count-although-they-must-not",
+                !way.context,
+                false
+            ),
+            ..SearchRequest::default()
+        };
+        let begun = Instant::now();
+        let searched = self
+            .engine
+            .search(&self.caller, &memory(place), request)
+            .await
+            .context("the host refused a question")?;
+        let micros = u64::try_from(begun.elapsed().as_micros()).unwrap_or(u64::MAX);
+        let names = self.names.get(place).context("there is no such memory")?;
+        let name = |id: &EntryId| {
+            id.as_str()
+                .parse()
+                .ok()
+                .and_then(|place: usize| names.get(place))
+                .cloned()
+        };
+        let Some(found) = searched
+            .hits
+            .iter()
+            .map(|hit| name(&hit.entry.id))
+            .collect()
+        else {
+            bail!("a hit is no entry of the dataset")
+        };
+        Ok(Answer {
+            found,
+            probability: searched.probability,
+            signals: searched.signals,
+            timed: searched.when.is_some(),
+            micros,
+        })
+    }
+}
+
+/// What the memory at this place is called.
+fn memory(place: usize) -> String {
+    format!("memory-{place}")
+}
+
+fn millis(begun: Instant) -> u64 {
+    u64::try_from(begun.elapsed().as_millis()).unwrap_or(u64::MAX)
+}

@@ -1,0 +1,355 @@
+//! Which tables an evaluation shows, made from what came of the questions. May not ask or print.
+
+use crate::abstain::{Told, auc, brier, tenths};
+use crate::ask::Asked;
+use crate::dataset::Question;
+use crate::fit::{Sample, crossed, fit};
+use crate::judged::Judged;
+use crate::metrics::{mean, percentile};
+use crate::report::{Cell, Section};
+use crate::stand::Costs;
+use remem_core::recall::WHOLE;
+use remem_core::recall::confidence::{Row, THRESHOLD};
+
+/// All answers of one way to ask, and what it is called.
+pub type Named<'a> = (String, &'a [Asked]);
+
+const RELEVANCE: [&str; 3] = [
+    "evidence is in the top 10",
+    "the question is answerable",
+    "both",
+];
+
+/// The figures of each way over all questions.
+pub fn overall(title: &str, note: &str, ways: &[Named<'_>], k: u32) -> Section {
+    let at = |name: &str| format!("{name}@{k}");
+    let heading = [
+        "way",
+        "questions",
+        "recall@5",
+        &at("recall"),
+        &at("all"),
+        &at("any"),
+        &at("nDCG"),
+        "MRR",
+    ];
+    let mut section = Section::new(title, note, &heading);
+    for (name, asked) in ways {
+        section.rows.push(figures(name, asked.iter()));
+    }
+    section
+}
+
+fn figures<'a>(name: &str, asked: impl Iterator<Item = &'a Asked>) -> Vec<Cell> {
+    let Some((means, count)) = mean(asked.filter_map(|one| one.scores.as_ref())) else {
+        return [vec![Cell::text(name), Cell::Count(0)], vec![Cell::None; 6]].concat();
+    };
+    let shares = [
+        means.recall_few,
+        means.recall,
+        means.all,
+        means.any,
+        means.ndcg,
+        means.mrr,
+    ]
+    .map(Cell::Share);
+    [
+        vec![Cell::text(name), Cell::Count(count as u64)],
+        shares.to_vec(),
+    ]
+    .concat()
+}
+
+/// Recall of each way, category by category.
+pub fn categories(ways: &[Named<'_>], questions: &[Question], k: u32) -> Section {
+    let mut names: Vec<&str> = questions
+        .iter()
+        .map(|question| question.category.as_str())
+        .collect();
+    names.sort_unstable();
+    names.dedup();
+    let mut section = Section::new(
+        &format!("Recall@{k} by category"),
+        "In parentheses: all evidence among the hits.",
+        &["category", "questions"],
+    );
+    for (name, _) in ways {
+        section.heading.extend([name.clone(), format!("({name})")]);
+    }
+    for category in names {
+        let mut row = Vec::new();
+        for (_, asked) in ways {
+            let of = asked
+                .iter()
+                .filter(|one| questions[one.question].category == category);
+            let means = mean(of.filter_map(|one| one.scores.as_ref()));
+            if row.is_empty() {
+                row.extend([
+                    Cell::text(category),
+                    Cell::Count(means.map_or(0, |(_, count)| count as u64)),
+                ]);
+            }
+            row.extend([
+                Cell::share(means.map(|(means, _)| means.recall)),
+                Cell::share(means.map(|(means, _)| means.all)),
+            ]);
+        }
+        section.rows.push(row);
+    }
+    section
+}
+
+/// What it took to be ready.
+pub fn costs(costs: &Costs) -> Section {
+    let heading = ["entries", "vectors", "bytes on disk", "load ms", "embed ms"];
+    let mut section = Section::new(
+        "Cost",
+        "Bytes are those of the tenant's file: texts, events, the index of words, vectors.",
+        &heading,
+    );
+    let counts = [
+        costs.entries,
+        costs.vectors,
+        costs.bytes,
+        costs.load_ms,
+        costs.embed_ms,
+    ];
+    section.rows.push(counts.map(Cell::Count).to_vec());
+    section
+}
+
+/// How long searches took.
+pub fn latency(ways: &[Named<'_>]) -> Section {
+    let note = "One search after the other, in milliseconds; making the vector of the question is part of it.";
+    let mut section = Section::new("Latency", note, &["way", "p50", "p95", "p99"]);
+    for (name, asked) in ways {
+        let micros: Vec<u64> = asked.iter().map(|one| one.micros).collect();
+        let of =
+            [50, 95, 99].map(|hundredths| Cell::Ms(percentile(&micros, hundredths) as f64 / 1e3));
+        section
+            .rows
+            .push([vec![Cell::text(name)], of.to_vec()].concat());
+    }
+    section
+}
+
+/// What becomes of times: all questions, and those that speak of one.
+pub fn times(ways: &[Named<'_>], k: u32) -> Section {
+    let note = "Of the rows with \"timed\" only questions count in which a time was read.";
+    let mut section = overall("Times in questions", note, &[], k);
+    let timed: Vec<usize> = ways
+        .iter()
+        .flat_map(|(_, asked)| asked.iter().filter(|one| one.timed).map(|one| one.question))
+        .collect();
+    for (name, asked) in ways {
+        section.rows.push(figures(name, asked.iter()));
+        section.rows.push(figures(
+            &format!("{name}, timed"),
+            asked.iter().filter(|one| timed.contains(&one.question)),
+        ));
+    }
+    section
+}
+
+/// What the probability would have to tell of an answer, each way to see it.
+fn relevance(one: &Asked, questions: &[Question]) -> [bool; 3] {
+    let answerable = questions[one.question].answerable;
+    [one.holds, answerable, one.holds && answerable]
+}
+
+/// How well the probability parts what is relevant from what is not.
+pub fn abstention(ways: &[Named<'_>], questions: &[Question]) -> Section {
+    let note = "What \"relevant\" means is said in each row. AUC: 1 parts them, 0.5 is chance. Brier: 0 is best. Base: how many are \
+                relevant; telling it always gives the Brier score in the last column.";
+    let mut section = Section::new(
+        "The probability",
+        note,
+        &[
+            "way",
+            "relevant if",
+            "questions",
+            "base",
+            "AUC",
+            "Brier",
+            "Brier of base",
+        ],
+    );
+    for (name, asked) in ways {
+        for (place, meaning) in RELEVANCE.iter().enumerate() {
+            let told: Vec<Told> = asked
+                .iter()
+                .map(|one| (one.probability, relevance(one, questions)[place]))
+                .collect();
+            let base = told.iter().filter(|one| one.1).count() as f64 / told.len().max(1) as f64;
+            let shares = [
+                Some(base),
+                auc(&told),
+                brier(&told),
+                Some(base * (1.0 - base)),
+            ]
+            .map(Cell::share);
+            section.rows.push(
+                [
+                    vec![
+                        Cell::text(name),
+                        Cell::text(*meaning),
+                        Cell::Count(told.len() as u64),
+                    ],
+                    shares.to_vec(),
+                ]
+                .concat(),
+            );
+        }
+    }
+    section
+}
+
+/// What a way told of answers to questions that a memory was made for, and to those that it was
+/// not.
+pub struct Situation<'a> {
+    /// The way.
+    pub way: &'a str,
+    /// What was asked.
+    pub memories: &'a str,
+    /// The answers.
+    pub judged: Vec<Judged>,
+}
+
+/// Whether the probability knows a question that its memory has nothing on.
+pub fn wrong_memory(situations: &[Situation<'_>]) -> Section {
+    let note = "Every question is asked of its own memory and of another, which holds nothing that answers it. Relevant: evidence is in the \
+                top 10. Kept: how many of the relevant answers are taken for relevant. Refused: how many of the others are not.";
+    let heading = [
+        "way",
+        "memories",
+        "searches",
+        "base",
+        "AUC",
+        "Brier",
+        "Brier of base",
+        "kept",
+        "refused",
+    ];
+    let mut section = Section::new("Asked of the wrong memory", note, &heading);
+    for Situation {
+        way,
+        memories,
+        judged,
+    } in situations
+    {
+        let told: Vec<Told> = judged.iter().map(Judged::told).collect();
+        let (yes, no): (Vec<Told>, Vec<Told>) = told.iter().partition(|one| one.1);
+        let share = |part: usize, of: usize| (of > 0).then(|| part as f64 / of as f64);
+        let taken = |told: &[Told]| {
+            told.iter()
+                .filter(|one| one.0 >= THRESHOLD as f64 / WHOLE as f64)
+                .count()
+        };
+        let kept = share(taken(&yes), yes.len());
+        let refused = share(no.len() - taken(&no), no.len());
+        let base = yes.len() as f64 / told.len().max(1) as f64;
+        let shares = [
+            Some(base),
+            auc(&told),
+            brier(&told),
+            Some(base * (1.0 - base)),
+            kept,
+            refused,
+        ]
+        .map(Cell::share);
+        section.rows.push(
+            [
+                vec![
+                    Cell::text(*way),
+                    Cell::text(*memories),
+                    Cell::Count(told.len() as u64),
+                ],
+                shares.to_vec(),
+            ]
+            .concat(),
+        );
+    }
+    section
+}
+
+/// What came of each tenth of the probabilities.
+pub fn calibration(name: &str, judged: &[Judged]) -> Section {
+    let told: Vec<Told> = judged.iter().map(Judged::told).collect();
+    let title = format!("Calibration, {name}");
+    let note = "Relevant: evidence is in the top 10. Of questions asked of their own memory and of another.";
+    let mut section = Section::new(
+        &title,
+        note,
+        &["probability", "searches", "told", "came true"],
+    );
+    for tenth in tenths(&told) {
+        let range = format!(
+            "{}.{} to {}.{}",
+            tenth.place / 10,
+            tenth.place % 10,
+            (tenth.place + 1) / 10,
+            (tenth.place + 1) % 10
+        );
+        section.rows.push(vec![
+            Cell::Text(range),
+            Cell::Count(tenth.count as u64),
+            Cell::Share(tenth.told),
+            Cell::Share(tenth.came),
+        ]);
+    }
+    section
+}
+
+/// Constants fitted to this dataset, and how well they tell memories that they were not fitted to.
+pub fn fitted(ways: &[(&str, Vec<Judged>)]) -> Section {
+    let note = "Relevant: evidence is in the top 10. \"Now\" is with the constants of this version, \"crossed\" with a fit to all other \
+                memories. The rows are in thousandths, as the core keeps them.";
+    let heading = [
+        "way",
+        "Row",
+        "AUC now",
+        "AUC fitted",
+        "AUC crossed",
+        "Brier now",
+        "Brier fitted",
+        "Brier crossed",
+    ];
+    let mut section = Section::new("Fit", note, &heading);
+    for (name, judged) in ways {
+        let samples: Vec<Sample> = judged.iter().map(Judged::sample).collect();
+        let found = fit(&samples);
+        let now: Vec<Told> = judged.iter().map(Judged::told).collect();
+        let best: Vec<Told> = samples
+            .iter()
+            .map(|one| (found.tell(&one.signals), one.relevant))
+            .collect();
+        let other = crossed(&samples);
+        let Row {
+            bias,
+            lexical,
+            cosine,
+            margin,
+            size,
+        } = found.row();
+        let constants = format!(
+            "bias: {bias}, lexical: {lexical}, cosine: {cosine}, margin: {margin}, size: {size}"
+        );
+        let shares = [
+            auc(&now),
+            auc(&best),
+            auc(&other),
+            brier(&now),
+            brier(&best),
+            brier(&other),
+        ]
+        .map(Cell::share);
+        section.rows.push(
+            [
+                vec![Cell::text(*name), Cell::Text(constants)],
+                shares.to_vec(),
+            ]
+            .concat(),
+        );
+    }
+    section
+}

@@ -1,0 +1,33 @@
+//! What the figures about the probability are, worked out by hand.
+
+use remem_eval::abstain::{auc, brier, tenths};
+
+#[test]
+fn figures_worked_out_by_hand() {
+    let told = [(0.9, true), (0.8, false), (0.7, true), (0.1, false)];
+    // Of four pairs three are in order.
+    assert_eq!(auc(&told), Some(0.75));
+    // 0.01 + 0.64 + 0.09 + 0.01, by four.
+    assert!((brier(&told).unwrap() - 0.1875).abs() < 1e-12);
+    assert_eq!(
+        auc(&[(0.5, true), (0.5, false)]),
+        Some(0.5),
+        "a tie is half"
+    );
+    assert_eq!(
+        (auc(&[(0.5, true)]), auc(&[]), brier(&[])),
+        (None, None, None)
+    );
+    assert_eq!(auc(&[(0.2, true), (0.9, false)]), Some(0.0));
+}
+
+#[test]
+fn tenths_hold_their_own() {
+    let found = tenths(&[(0.0, false), (0.05, true), (0.1, true), (1.0, true)]);
+    let places: Vec<(usize, usize, f64)> = found
+        .iter()
+        .map(|one| (one.place, one.count, one.came))
+        .collect();
+    assert_eq!(places, [(0, 2, 0.5), (1, 1, 1.0), (9, 1, 1.0)]);
+    assert!((found[0].told - 0.025).abs() < 1e-12);
+}

@@ -1,0 +1,59 @@
+//! The fit finds a known law again, and tells no memory by itself.
+
+use remem_eval::abstain::{auc, brier};
+use remem_eval::fit::{Fitted, Sample, crossed, fit};
+
+/// Samples that a known law made: of every hundred with one signal, as many are relevant as it
+/// says.
+fn lawful() -> Vec<Sample> {
+    let mut samples = Vec::new();
+    for step in 0..20_usize {
+        let signal = step as f64 / 19.0;
+        let chance = 1.0 / (1.0 + (-(4.0 * signal - 2.0)).exp());
+        for one in 0..100_usize {
+            samples.push(Sample {
+                memory: one % 4,
+                signals: [signal, 0.0, 0.3, 0.5],
+                relevant: (one as f64) < chance * 100.0,
+            });
+        }
+    }
+    samples
+}
+
+#[test]
+fn the_law_is_found_again() {
+    let fitted = fit(&lawful());
+    assert!((fitted.bias + 2.0).abs() < 0.1, "{fitted:?}");
+    assert!((fitted.weights[0] - 4.0).abs() < 0.15, "{fitted:?}");
+    assert_eq!(
+        fitted.weights[1..],
+        [0.0; 3],
+        "what never changes tells nothing"
+    );
+    let row = fitted.row();
+    assert_eq!((row.cosine, row.margin), (0, 0));
+    assert!((row.lexical - 4_000).abs() < 150, "{row:?}");
+    assert_eq!(fit(&lawful()), fitted);
+    assert_eq!(fit(&[]), Fitted::default());
+}
+
+#[test]
+fn a_memory_is_told_by_the_others() {
+    // In each memory alone the signal means the opposite of what it means in the other.
+    let sample = |memory, signal, relevant| Sample {
+        memory,
+        signals: [signal, 0.0, 0.0, 0.0],
+        relevant,
+    };
+    let samples: Vec<Sample> = (0..40)
+        .map(|n| sample(n % 2, f64::from(u8::from(n < 20)), (n < 20) == (n % 2 == 0)))
+        .collect();
+    assert!(
+        auc(&crossed(&samples)).unwrap() < 0.1,
+        "a fit to the memory itself would do better"
+    );
+    let law = crossed(&lawful());
+    assert_eq!(law.len(), lawful().len());
+    assert!(brier(&law).unwrap() < 0.25);
+}

@@ -1,0 +1,79 @@
+//! Lines of our own, and what is wrong with them when something is.
+
+use remem_eval::cli::Unit;
+use remem_eval::dataset::Look;
+use remem_eval::jsonl::read;
+
+const ENTRY: &str = r#"{"memory":"m","id":"e1","text":"The ferry leaves at nine.","at":"2026-03-01T08:00:00Z","session":"s1"}"#;
+
+fn refused(line: &str) -> String {
+    read(&format!("{ENTRY}\n\n{line}\n"))
+        .map(|_| ())
+        .map_err(|error| format!("{error:#}"))
+        .unwrap_err()
+}
+
+#[test]
+fn lines_are_read() {
+    let lines = [
+        r#"{"memory":"m","question":"When does the ferry leave?","evidence":["e1"],"category":"times"}"#,
+        r#"{"memory":"n","id":"e1","text":"Of another memory.","at":"2026-03-01T09:00:00Z"}"#,
+        ENTRY,
+        r#"{"memory":"m","question":"Who steers?","evidence":[]}"#,
+    ];
+    let dataset = read(&lines.join("\n")).unwrap();
+    assert_eq!(dataset.memories.len(), 2);
+    assert_eq!(
+        dataset.memories[1].texts(Unit::Turn, Look::WHOLE)[0].text,
+        "The ferry leaves at nine."
+    );
+    let one = &dataset.questions[0];
+    let other = &dataset.questions[1];
+    assert_eq!(
+        (
+            one.memory,
+            one.evidence.as_slice(),
+            one.category.as_str(),
+            one.answerable
+        ),
+        (1, &["e1".to_owned()][..], "times", true)
+    );
+    assert_eq!(one.evidence(Unit::Session), ["s1"]);
+    assert_eq!((other.category.as_str(), other.answerable), ("-", false));
+    assert!(!dataset.has_sessions(), "one entry is of none");
+}
+
+#[test]
+fn what_is_wrong_is_told_with_its_line_and_without_what_it_says() {
+    assert_eq!(refused(ENTRY), "line 3: its id is there already");
+    assert_eq!(
+        refused(r#"{"memory":"m","question":"?","evidence":["e1","ferry"]}"#),
+        "line 3: evidence 2 is no entry of its memory"
+    );
+    assert_eq!(
+        refused(r#"{"memory":"ferry","question":"?","evidence":[]}"#),
+        "line 3: no entry is of its memory"
+    );
+    for (line, word) in [
+        (
+            r#"{"memory":"m","id":"e2","text":"ferry"}"#,
+            "`at` is missing",
+        ),
+        (
+            r#"{"memory":"m","id":"e2","text":"ferry","at":"ferry"}"#,
+            "RFC 3339",
+        ),
+        (r#"{"memory":"m","question":"ferry"}"#, "evidence"),
+        (
+            r#"{"memory":"m","id":"e2","text":"x","at":"2026-03-01T08:00:00Z","ferry":1}"#,
+            "field is unknown",
+        ),
+        ("ferry", "not JSON"),
+    ] {
+        let told = refused(line);
+        assert!(
+            told.starts_with("line 3: ") && told.contains(word) && !told.contains("ferry"),
+            "{told}"
+        );
+    }
+}

@@ -1,0 +1,94 @@
+//! A dataset taken apart into its sessions.
+
+use remem_core::Timestamp;
+use remem_eval::dataset::{Dataset, Item, Memory, Question};
+use remem_eval::judged::{Apart, elsewhere};
+
+fn item(id: &str, session: &str) -> Item {
+    let said = id.to_owned();
+    let session = session.to_owned();
+    Item {
+        id: id.to_owned(),
+        at: Timestamp(0),
+        session,
+        said,
+        speaker: None,
+        caption: None,
+        day: None,
+    }
+}
+
+fn question(memory: usize, evidence: &str) -> Question {
+    let evidence = vec![evidence.to_owned()];
+    let sessions = Vec::new();
+    Question {
+        memory,
+        text: String::new(),
+        evidence,
+        sessions,
+        category: String::new(),
+        answerable: true,
+        at: None,
+    }
+}
+
+#[test]
+fn sessions_become_memories_and_questions_follow_their_evidence() {
+    let memories = vec![
+        Memory {
+            entries: vec![item("a", "s1"), item("b", "s1"), item("c", "s2")],
+        },
+        Memory {
+            entries: vec![item("a", "s1"), item("d", "s2"), item("e", "s3")],
+        },
+    ];
+    let questions = vec![
+        question(0, "c"),
+        question(1, "a"),
+        question(1, "e"),
+        question(1, "nowhere"),
+    ];
+    let whole = Dataset {
+        memories,
+        questions,
+        skipped: 0,
+    };
+    let apart = Apart::new(&whole);
+    let sizes: Vec<usize> = apart
+        .dataset
+        .memories
+        .iter()
+        .map(|memory| memory.entries.len())
+        .collect();
+    assert_eq!(sizes, [2, 1, 1, 1, 1]);
+    assert_eq!(
+        apart
+            .dataset
+            .questions
+            .iter()
+            .map(|one| one.memory)
+            .collect::<Vec<_>>(),
+        [1, 2, 4]
+    );
+    assert_eq!(
+        (0..5)
+            .map(|session| apart.whole(session))
+            .collect::<Vec<_>>(),
+        [0, 0, 1, 1, 1]
+    );
+    assert_eq!(
+        (0..5)
+            .map(|session| apart.other(session))
+            .collect::<Vec<_>>(),
+        [2, 3, 0, 1, 0],
+        "always of the other memory"
+    );
+    let away = elsewhere(&whole.questions, |memory| 1 - memory);
+    assert!(
+        away.iter()
+            .zip(&whole.questions)
+            .all(|(away, own)| away.memory != own.memory
+                && away.evidence.is_empty()
+                && !away.answerable)
+    );
+}

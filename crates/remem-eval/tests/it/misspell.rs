@@ -1,0 +1,36 @@
+//! Questions with a slip in them.
+
+use remem_eval::dataset::Question;
+use remem_eval::misspell::{misspelt, without};
+
+fn question(text: &str) -> Question {
+    let evidence = Vec::new();
+    let sessions = Vec::new();
+    Question {
+        memory: 0,
+        text: text.to_owned(),
+        evidence,
+        sessions,
+        category: String::new(),
+        answerable: true,
+        at: None,
+    }
+}
+
+#[test]
+fn the_longest_word_has_a_slip() {
+    let asked = vec![question("When did Melanie paint it?"); 4];
+    let texts: Vec<String> = misspelt(&asked)
+        .into_iter()
+        .map(|question| question.text)
+        .collect();
+    let expected = ["Melnie", "Melaanie", "Melbnie", "Mealnie"]
+        .map(|name| format!("When did {name} paint it?"));
+    assert_eq!(texts, expected);
+    assert_eq!(without(&asked)[0].text, "When did  paint it?");
+    assert_eq!(
+        misspelt(&[question("Is it é 12345?")])[0].text,
+        "Is it é 12345?",
+        "nothing is long enough"
+    );
+}

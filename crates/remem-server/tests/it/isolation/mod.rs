@@ -1,0 +1,4 @@
+//! Isolation: no answer depends on what another tenant or another user keeps.
+
+mod tenants;
+mod users;

@@ -1,0 +1,24 @@
+//! The surfaces over a host in process: one module a group of endpoints. All of them run on
+//! PostgreSQL as well, when `REMEM_TEST_STORE=postgres`.
+#![allow(
+    clippy::unwrap_used,
+    reason = "a test that cannot be prepared or go on has failed"
+)]
+
+mod access;
+mod agents;
+mod bad_input;
+mod commitments;
+mod common;
+mod entries;
+mod forget;
+mod isolation;
+mod model;
+mod passes;
+mod proposals;
+mod recall;
+mod runs;
+mod vault;
+mod webhooks;
+mod workshop;
+mod workspace;

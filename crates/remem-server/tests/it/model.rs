@@ -1,0 +1,90 @@
+//! The ledger of the model's calls over HTTP: its shape, its pages, and whose it is.
+
+use crate::common::{Host, NOON};
+use remem_core::{
+    Admission, Batch, Permission, Policy, Precondition, RecordKind, Redactor, TenantId,
+};
+use serde_json::{Value, json};
+
+const LEDGER: &str = "/v1/host/remembrancer/model-calls";
+
+async fn keep(host: &Host, key: &str, body: Value) {
+    let policy = Policy::default();
+    let redactor = Redactor::empty();
+    let body = Admission {
+        policy: &policy,
+        redactor: &redactor,
+        scan: 0,
+        now: NOON,
+    }
+    .record(body.as_object().unwrap().clone());
+    let batch = Batch::new(TenantId::parse("a").unwrap(), NOON).set(
+        RecordKind::ModelCall,
+        key.to_owned(),
+        Precondition::Absent,
+        body,
+    );
+    host.store.commit(batch).await.unwrap();
+}
+
+fn refused() -> Value {
+    json!({
+        "model": "small-one", "memoryRef": "m", "accepted": false, "why": "status", "status": 429, "durationMs": 12,
+        "requestHash": "aa", "evidence": [], "undo": {"archive": "cc", "replaces": []},
+    })
+}
+
+#[tokio::test]
+async fn the_ledger_shows_what_came_of_each_call() {
+    let host = Host::new().await;
+    assert_eq!(host.get(LEDGER).await.json(), json!({"modelCalls": []}));
+    let accepted = json!({
+        "model": "small-one", "memoryRef": "m", "accepted": true, "why": "accepted", "durationMs": 34, "requestHash": "aa",
+        "responseHash": "bb", "outputId": "mem_9", "evidence": [{"line": 1, "source": "mem_1", "start": 0, "end": 18}],
+        "undo": {"archive": "cc", "replaces": ["mem_2"]},
+    });
+    keep(&host, "call_1", accepted.clone()).await;
+    keep(&host, "call_2", refused()).await;
+    let named = |mut body: Value, id: &str| {
+        body["id"] = json!(id);
+        body["at"] = json!("2023-11-14T22:13:20.000Z");
+        body
+    };
+    let listed = host.get(LEDGER).await.json();
+    assert_eq!(
+        listed,
+        json!({"modelCalls": [named(accepted, "call_1"), named(refused(), "call_2")]})
+    );
+    host.key("b", "key-of-b", &Permission::ALL).await;
+    let other = host.call("key-of-b", "GET", LEDGER, &[], "").await;
+    assert_eq!(
+        other.json(),
+        json!({"modelCalls": []}),
+        "another tenant's ledger is its own"
+    );
+}
+
+#[tokio::test]
+async fn pages_lead_to_the_end() {
+    let host = Host::new().await;
+    for number in 0..5 {
+        keep(&host, &format!("call_{number}"), refused()).await;
+    }
+    let mut seen = Vec::new();
+    let mut after = String::new();
+    for _ in 0..3 {
+        let page = host.get(&format!("{LEDGER}?limit=2{after}")).await.json();
+        seen.extend(
+            page["modelCalls"]
+                .as_array()
+                .unwrap()
+                .iter()
+                .map(|call| call["id"].as_str().unwrap().to_owned()),
+        );
+        match page["nextAfter"].as_str() {
+            Some(next) => after = format!("&after={next}"),
+            None => break,
+        }
+    }
+    assert_eq!(seen, ["call_0", "call_1", "call_2", "call_3", "call_4"]);
+}

@@ -1,0 +1,744 @@
+//! What the schemas refuse by themselves, whoever writes past the store: deletions, changes of what
+//! is final, entries without their anchors, windows that overlap, rows of somebody else. One
+//! statement for both stores, and the code that each answers.
+
+#![allow(
+    clippy::disallowed_methods,
+    reason = "tests drive their own connections and read the machine's clock"
+)]
+
+use crate::support::{Database, workshop};
+use remem_core::trgm::{Trigrams, is_guarded};
+use remem_core::{Actor, Batch, Closing, Draft, Facets, Scope, Timestamp, Typology};
+use remem_store::conformance::{NOON, admit, draft, id, in_session, scope};
+use remem_store::{Filter, Page, Probe, ReadAt, Store};
+use remem_store_sql::{Location, SqliteStore};
+use rusqlite::Connection;
+use rusqlite::functions::FunctionFlags;
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+
+/// A tenant with an entry of every kind that the statements below are about.
+async fn furnish(store: &dyn Store) {
+    let s = scope("a", "m");
+    let batch = || Batch::new(s.tenant.clone(), NOON);
+    let put = |name: &str, draft: Draft| batch().put(id(name), admit(&s, draft, NOON));
+    let slotted = |typology, valid_at: Option<Timestamp>| Draft {
+        typology,
+        facets: Facets {
+            slot: Some("q".into()),
+            valid_at,
+            ..Facets::default()
+        },
+        ..draft("an answer")
+    };
+    let rule = batch().rule(
+        workshop::world("w1"),
+        workshop::rule_id("r1"),
+        Some(workshop::rule_text(workshop::RULES[0])),
+    );
+    for batch in [
+        put("plain", draft("plain text")),
+        put(
+            "linked",
+            Draft {
+                tier: remem_core::Tier::Session,
+                facets: in_session("s1"),
+                ..draft("linked text")
+            },
+        ),
+        put(
+            "loose",
+            Draft {
+                tier: remem_core::Tier::Session,
+                facets: in_session("s1"),
+                ..draft("loose text")
+            },
+        ),
+        batch().link(s.memory_ref.clone(), id("linked"), "act".into(), "1".into()),
+        put("fact", slotted(Typology::Semantic, Some(NOON))),
+        put("old way", slotted(Typology::Procedural, None)),
+        batch()
+            .close(
+                s.memory_ref.clone(),
+                id("old way"),
+                Closing::Outdated,
+                Some(id("new way")),
+            )
+            .put(
+                id("new way"),
+                admit(&s, slotted(Typology::Procedural, None), NOON),
+            ),
+        put(
+            "claim",
+            workshop::claim(&"far from any rule ".repeat(9), "w1"),
+        ),
+        rule,
+    ] {
+        store.commit(batch).await.unwrap();
+    }
+    for user in workshop::USERS {
+        let own = scope("a", &format!("~{user}/m")).acting(workshop::user(user));
+        let slotted = Draft {
+            facets: Facets {
+                slot: Some("q".into()),
+                ..Facets::default()
+            },
+            ..draft("the needle of one's own")
+        };
+        let batch =
+            Batch::new(own.tenant.clone(), NOON).by(remem_core::PrincipalId::parse(user).unwrap());
+        let batch = batch
+            .put(id("answer"), admit(&own, slotted, NOON))
+            .put(id("unsigned"), admit(&own, draft("a needle"), NOON));
+        let batch = batch
+            .put(id("mine"), admit(&own, draft("the needle"), NOON))
+            .sign(own.memory_ref.clone(), id("mine"), 1, vec![1]);
+        store
+            .commit(batch.link(own.memory_ref.clone(), id("mine"), "act".into(), "1".into()))
+            .await
+            .unwrap();
+    }
+}
+
+/// A connection with the host's functions, as somebody: what the store itself has.
+fn as_user(path: &Path, user: Option<&'static str>) -> Connection {
+    let db = Connection::open(path).unwrap();
+    functions(&db, user, Arc::default());
+    db.pragma_update(None, "foreign_keys", true).unwrap();
+    db
+}
+
+/// Every call of a trigram function is counted.
+fn functions(db: &Connection, user: Option<&'static str>, calls: Arc<Mutex<u64>>) {
+    let flags = FunctionFlags::SQLITE_UTF8 | FunctionFlags::SQLITE_INNOCUOUS;
+    db.create_scalar_function("app_user_id", 0, flags, move |_| Ok(user))
+        .unwrap();
+    let count = move |calls: &Arc<Mutex<u64>>| *calls.lock().unwrap() += 1;
+    let kept = calls.clone();
+    db.create_scalar_function("trgm_guarded", 1, flags, move |given| {
+        count(&kept);
+        Ok(is_guarded(&given.get::<String>(0)?))
+    })
+    .unwrap();
+    let kept = calls.clone();
+    db.create_scalar_function("trgm_least", 1, flags, move |given| {
+        count(&kept);
+        Ok(*Trigrams::of(&given.get::<String>(0)?).sizes().start() as u64)
+    })
+    .unwrap();
+    let kept = calls.clone();
+    db.create_scalar_function("trgm_most", 1, flags, move |given| {
+        count(&kept);
+        Ok(*Trigrams::of(&given.get::<String>(0)?).sizes().end() as u64)
+    })
+    .unwrap();
+    db.create_scalar_function("trgm_shadows", 2, flags, move |given| {
+        count(&calls);
+        Ok(Trigrams::of(&given.get::<String>(1)?)
+            .shadows(&Trigrams::from_bytes(&given.get::<Vec<u8>>(0)?).unwrap()))
+    })
+    .unwrap();
+}
+
+async fn file() -> (tempfile::TempDir, SqliteStore) {
+    let folder = tempfile::tempdir().unwrap();
+    let store = SqliteStore::open(Location::Folder(folder.path().into()), 1).unwrap();
+    furnish(&store).await;
+    (folder, store)
+}
+
+/// What a file says to a statement.
+fn said(db: &Connection, sql: &str) -> String {
+    match db.execute(sql, []) {
+        Ok(rows) => format!("{rows} rows"),
+        Err(error) => error.to_string(),
+    }
+}
+
+/// Past policies and rights, as the superuser: what is left are the tables' own rules.
+async fn answer(client: &tokio_postgres::Client, sql: &str) -> String {
+    client
+        .batch_execute("BEGIN; SET LOCAL app.tenant_id = 'a'; SET LOCAL app.user_id = '*'")
+        .await
+        .unwrap();
+    let answer = match client.execute(sql, &[]).await {
+        // Some constraints wait for the end.
+        Ok(rows) => client
+            .batch_execute("SET CONSTRAINTS ALL IMMEDIATE")
+            .await
+            .map(|()| format!("{rows} rows")),
+        Err(error) => Err(error),
+    };
+    client.batch_execute("ROLLBACK").await.unwrap();
+    let code = |error: tokio_postgres::Error| {
+        let refused = error.as_db_error().unwrap();
+        format!(
+            "{}:{}",
+            refused.code().code(),
+            refused.constraint().unwrap_or_default()
+        )
+    };
+    answer.unwrap_or_else(code)
+}
+
+/// A new entry for both: columns beside the usual ones, and their values.
+fn new_entry(postgres: bool, tier: &str, typology: &str, more: &[(&str, &str)]) -> String {
+    let mut all = vec![
+        ("tenant_id", "'a'".to_owned()),
+        ("scope_id", "1".to_owned()),
+        ("id", "'new'".to_owned()),
+        ("tier", format!("'{tier}'")),
+        ("typology", format!("'{typology}'")),
+        ("content", "'a text'".to_owned()),
+        ("tags", "'[]'".to_owned()),
+        ("created_at", NOON.0.to_string()),
+        ("scan", "1".to_owned()),
+        ("rev_from", "1".to_owned()),
+    ];
+    if postgres {
+        all.extend([("row_id", "900".to_owned()), ("id_hash", "'h'".to_owned())]);
+    }
+    for (column, value) in more {
+        all.retain(|(name, _)| name != column);
+        all.push((column, (*value).to_owned()));
+    }
+    let (names, values): (Vec<&str>, Vec<String>) = all.into_iter().unzip();
+    format!(
+        "INSERT INTO remem.entry ({}) VALUES ({})",
+        names.join(", "),
+        values.join(", ")
+    )
+}
+
+/// Statements that both must refuse, with the code of PostgreSQL and what SQLite says.
+fn refused(postgres: bool) -> Vec<(String, &'static str, &'static str)> {
+    let new = |tier, typology, more: &[(&str, &str)]| new_entry(postgres, tier, typology, more);
+    let noon = NOON.0.to_string();
+    let near = format!("'{}'", workshop::RULES[0].to_uppercase());
+    let of = |name: &str| format!("WHERE tenant_id = 'a' AND id = '{name}'");
+    let changed = |what: &str, name: &str| format!("UPDATE remem.entry SET {what} {}", of(name));
+    vec![
+        // inv_53: nothing that must stay is deleted.
+        (
+            format!("DELETE FROM remem.entry {}", of("plain")),
+            "23001:entry_no_hard_delete",
+            "23001:entry_no_hard_delete",
+        ),
+        (
+            format!("DELETE FROM remem.entry {}", of("linked")),
+            "23001:entry_no_hard_delete",
+            "23001:entry_no_hard_delete",
+        ),
+        // inv_37, inv_07: what cannot change.
+        (
+            changed("created_at = 5", "plain"),
+            "23514:entry_immutable",
+            "23514:entry_immutable",
+        ),
+        (
+            changed("id = 'other'", "plain"),
+            "23514:entry_immutable",
+            "23514:entry_immutable",
+        ),
+        (
+            changed("typology = 'procedural'", "plain"),
+            "23514:entry_immutable",
+            "23514:entry_immutable",
+        ),
+        (
+            changed("tier = 'persistent'", "loose"),
+            "23514:entry_immutable",
+            "23514:entry_immutable",
+        ),
+        (
+            changed("replaced_by = NULL", "old way"),
+            "23514:entry_immutable",
+            "23514:entry_immutable",
+        ),
+        (
+            changed("replaced_by = 1", "old way"),
+            "23514:entry_immutable",
+            "23514:entry_immutable",
+        ),
+        // inv_30, inv_32: anchors, and a world for every statement.
+        (
+            new("interaction", "episodic", &[("session", "'s1'")]),
+            "23514:anchor_interaction",
+            "anchor_interaction",
+        ),
+        (
+            new(
+                "session",
+                "episodic",
+                &[("session", "'s1'"), ("interaction", "'i'")],
+            ),
+            "23514:anchor_interaction",
+            "anchor_interaction",
+        ),
+        (
+            new("session", "episodic", &[]),
+            "23514:anchor_session",
+            "anchor_session",
+        ),
+        (
+            new("persistent", "semantic", &[]),
+            "23514:world_when_semantic",
+            "world_when_semantic",
+        ),
+        (
+            changed("world = NULL", "plain"),
+            "23514:world_when_semantic",
+            "world_when_semantic",
+        ),
+        (
+            new("persistent", "procedural", &[("valid_at", "1")]),
+            "23514:validity_is_semantic",
+            "validity_is_semantic",
+        ),
+        (
+            new(
+                "persistent",
+                "semantic",
+                &[("world", "'-'"), ("valid_at", "9"), ("invalid_at", "8")],
+            ),
+            "23514:validity_order",
+            "validity_order",
+        ),
+        // inv_40, inv_42: one truth, one way.
+        (
+            new(
+                "persistent",
+                "semantic",
+                &[("world", "'-'"), ("slot", "'q'"), ("valid_at", &noon)],
+            ),
+            "23P01:one_truth_per_slot",
+            "23P01:one_truth_per_slot",
+        ),
+        (
+            new(
+                "persistent",
+                "semantic",
+                &[("world", "'-'"), ("slot", "'q'")],
+            ),
+            "23P01:one_truth_per_slot",
+            "23P01:one_truth_per_slot",
+        ),
+        (
+            changed("slot = 'q'", "plain"),
+            "23P01:one_truth_per_slot",
+            "23P01:one_truth_per_slot",
+        ),
+        (
+            new("persistent", "procedural", &[("slot", "'q'")]),
+            "23P01:one_active_procedure",
+            "entry.slot",
+        ),
+        // inv_33: no update path leads past the guard.
+        (
+            new(
+                "persistent",
+                "semantic",
+                &[("world", "'w1'"), ("content", &near)],
+            ),
+            "23514:entry_rule_shadow",
+            "23514:entry_rule_shadow",
+        ),
+        (
+            changed(&format!("content = {near}"), "claim"),
+            "23514:entry_rule_shadow",
+            "23514:entry_rule_shadow",
+        ),
+        (
+            changed(&format!("content = {near}, world = 'w1'"), "plain"),
+            "23514:entry_rule_shadow",
+            "23514:entry_rule_shadow",
+        ),
+        (
+            changed(
+                &format!("content = {near}, world = 'w1', typology = 'semantic'"),
+                "new way",
+            ),
+            "23514:entry_rule_shadow",
+            "23514:", // which of two triggers is first is nobody's rule
+        ),
+        // inv_13: whose it is.
+        (
+            new("persistent", "procedural", &[("owner", "'ada'")]),
+            "23503:entry_tenant_id_scope_id_owner_key_fkey",
+            "23503:entry_owner",
+        ),
+    ]
+}
+
+/// And these they must take: the refusals above are about what they say, not about everything.
+fn taken(postgres: bool) -> Vec<String> {
+    let new = |tier, typology, more: &[(&str, &str)]| new_entry(postgres, tier, typology, more);
+    let near = format!("'{}'", workshop::RULES[0].to_uppercase());
+    let noon = NOON.0.to_string();
+    vec![
+        "DELETE FROM remem.entry WHERE tenant_id = 'a' AND id = 'loose'".to_owned(),
+        new("interaction", "episodic", &[("session", "'s1'"), ("interaction", "'i'")]),
+        new("persistent", "procedural", &[("content", &near), ("world", "'w1'")]),
+        new("persistent", "semantic", &[("content", &near), ("world", "'-'")]),
+        new("persistent", "semantic", &[("world", "'-'"), ("slot", "'q'"), ("valid_at", "1"), ("invalid_at", &noon)]),
+        new("persistent", "semantic", &[("world", "'-'"), ("slot", "'q'"), ("valid_at", &noon), ("invalid_at", &noon)]),
+        "UPDATE remem.entry SET replaced_by = NULL, removed_reason = 'deleted' WHERE tenant_id = 'a' AND id = 'old way'".to_owned(),
+    ]
+}
+
+#[tokio::test]
+async fn postgres_refuses_by_itself() {
+    let database = Database::fresh().await;
+    furnish(&database.open().await).await;
+    let admin = database.admin().await;
+    for (sql, code, _) in refused(true) {
+        assert_eq!(answer(&admin, &sql).await, code, "{sql}");
+    }
+    for sql in taken(true) {
+        assert_eq!(answer(&admin, &sql).await, "1 rows", "{sql}");
+    }
+    // The superuser may rewrite links, and nobody else: the right is what keeps them (see
+    // walls.rs).
+    let app = database.app().await;
+    assert_eq!(
+        answer(&app, "DELETE FROM remem.action_link").await,
+        "42501:"
+    );
+}
+
+#[tokio::test]
+async fn sqlite_refuses_by_itself() {
+    let (folder, _store) = file().await;
+    let db = as_user(&folder.path().join("tenants/a.db"), Some("*"));
+    let undone = |sql: &str| {
+        db.execute_batch("BEGIN").unwrap();
+        let answer = said(&db, &sql.replace("remem.", ""));
+        db.execute_batch("ROLLBACK").unwrap();
+        answer
+    };
+    for (sql, _, word) in refused(false) {
+        let answer = undone(&sql);
+        assert!(answer.contains(word), "{sql}: {answer}");
+    }
+    for sql in taken(false) {
+        assert_eq!(undone(&sql), "1 rows", "{sql}");
+    }
+    for sql in [
+        "DELETE FROM action_link",
+        "UPDATE action_link SET action = 'x'",
+    ] {
+        assert!(undone(sql).contains("42501:action_link"), "{sql}");
+    }
+}
+
+/// The half of row-level security that concerns writing.
+#[tokio::test]
+async fn sqlite_lets_nobody_write_anothers_rows() {
+    let (folder, _store) = file().await;
+    let path = folder.path().join("tenants/a.db");
+    let own = "SELECT scope_id FROM scope WHERE memory_ref = '~ada/m'";
+    let new = new_entry(
+        false,
+        "persistent",
+        "procedural",
+        &[("owner", "'ada'"), ("scope_id", &format!("({own})"))],
+    )
+    .replace("remem.", "");
+    let memory = "INSERT INTO scope (tenant_id, memory_ref, owner) VALUES ('a', '~ada/new', 'ada')";
+    let change = "UPDATE entry SET tags = '[]' WHERE owner = 'ada' AND id = 'mine'";
+    for (user, may) in [
+        (Some("ada"), true),
+        (Some("*"), true),
+        (Some("bob"), false),
+        (None, false),
+    ] {
+        let db = as_user(&path, user);
+        for sql in [new.as_str(), memory, change] {
+            db.execute_batch("BEGIN").unwrap();
+            let answer = said(&db, sql);
+            db.execute_batch("ROLLBACK").unwrap();
+            assert_eq!(answer == "1 rows", may, "{user:?} {sql}: {answer}");
+            assert!(
+                may || answer.contains("42501:row_security"),
+                "{user:?} {sql}: {answer}"
+            );
+        }
+    }
+    let db = as_user(&path, Some("ada"));
+    for (sql, word) in [
+        (
+            "UPDATE entry SET owner = NULL WHERE owner = 'ada'",
+            "42501:row_security",
+        ),
+        (
+            "UPDATE entry SET owner = 'bob' WHERE owner = 'ada'",
+            "42501:row_security",
+        ),
+        (
+            "UPDATE entry SET owner = 'ada' WHERE owner IS NULL",
+            "42501:row_security",
+        ),
+        (
+            "INSERT INTO scope (tenant_id, memory_ref) VALUES ('a', '~bob/trap')",
+            "23514:scope_owner_is_named",
+        ),
+        (
+            "INSERT INTO scope (tenant_id, memory_ref, owner) VALUES ('a', 'plain', 'ada')",
+            "23514:scope_owner_is_named",
+        ),
+    ] {
+        assert!(said(&db, sql).contains(word), "{sql}: {}", said(&db, sql));
+    }
+}
+
+#[tokio::test]
+async fn a_connection_without_the_hosts_functions_writes_no_entry() {
+    let (folder, _store) = file().await;
+    let db = Connection::open(folder.path().join("tenants/a.db")).unwrap();
+    let new = new_entry(false, "persistent", "procedural", &[]).replace("remem.", "");
+    for sql in [
+        &new,
+        "UPDATE entry SET tags = '[]'",
+        "INSERT INTO scope (tenant_id, memory_ref) VALUES ('a', 'n')",
+    ] {
+        assert!(
+            said(&db, sql).contains("no such function"),
+            "{sql}: {}",
+            said(&db, sql)
+        );
+    }
+}
+
+/// Everything that reads entries of a memory, as text.
+async fn read_all(store: &dyn Store, s: &Scope) -> Vec<String> {
+    let now = ReadAt::Now(NOON.plus_ms(5));
+    let page = Page {
+        limit: 9,
+        after: None,
+    };
+    let as_of = ReadAt::AsOf {
+        then: NOON.plus_ms(5),
+        at: NOON.plus_ms(5),
+    };
+    let held = ReadAt::Snapshot {
+        revision: remem_core::Revision(99),
+        at: NOON.plus_ms(5),
+        since: NOON.plus_ms(5),
+        own_runs: Vec::new(),
+    };
+    let probe = Probe::words(vec!["needle".into()]);
+    let mut seen = Vec::new();
+    for at in [now, as_of, held] {
+        seen.push(
+            store
+                .get(s, &id("mine"), &at)
+                .await
+                .unwrap()
+                .map(|e| e.content)
+                .unwrap_or_default(),
+        );
+        seen.extend(
+            store
+                .list(s, &Filter::default(), &page, &at)
+                .await
+                .unwrap()
+                .into_iter()
+                .map(|e| e.content),
+        );
+        let tagged = Filter {
+            typology: Some(Typology::Semantic),
+            ..Filter::default()
+        };
+        seen.extend(
+            store
+                .list(s, &tagged, &page, &at)
+                .await
+                .unwrap()
+                .into_iter()
+                .map(|e| e.content),
+        );
+        seen.extend(
+            store
+                .search(s, &probe, &Filter::default(), 9, &at)
+                .await
+                .unwrap()
+                .candidates
+                .into_iter()
+                .map(|c| c.entry.content),
+        );
+        seen.extend((store.stats(s, &at).await.unwrap().entries > 0).then(|| "counted".to_owned()));
+        let scopes = store
+            .scopes(&s.tenant, &s.actor, None, 99, &at)
+            .await
+            .unwrap();
+        seen.extend(
+            scopes
+                .into_iter()
+                .filter(|summary| summary.memory_ref == s.memory_ref)
+                .map(|_| "listed".to_owned()),
+        );
+    }
+    seen.extend(
+        store
+            .slot(s, "q", 9)
+            .await
+            .unwrap()
+            .into_iter()
+            .map(|a| a.entry.content),
+    );
+    seen.extend(
+        store
+            .links(s, &id("mine"))
+            .await
+            .unwrap()
+            .into_iter()
+            .map(|l| l.action),
+    );
+    seen.extend(
+        store
+            .retention(&s.tenant, &s.actor, Some(&s.memory_ref))
+            .await
+            .unwrap()
+            .into_iter()
+            .map(|c| format!("{c:?}")),
+    );
+    seen.extend(
+        store
+            .unsigned(s, None, 9)
+            .await
+            .unwrap()
+            .into_iter()
+            .map(|(_, e)| e.content),
+    );
+    let signed = store
+        .signatures(&s.clone().as_host(), None, 9)
+        .await
+        .unwrap();
+    seen.extend(
+        store
+            .signatures(s, None, 9)
+            .await
+            .unwrap()
+            .into_iter()
+            .map(|s| format!("{:?}", s.signature)),
+    );
+    let places: Vec<_> = signed.iter().map(|s| s.row).collect();
+    assert!(!places.is_empty(), "there is a place to look at");
+    seen.extend(
+        store
+            .entries_at(s, &places)
+            .await
+            .unwrap()
+            .into_iter()
+            .map(|(_, e)| e.content),
+    );
+    seen.extend(
+        store
+            .lineage(s, &id("mine"))
+            .await
+            .unwrap()
+            .map(|l| format!("{l:?}")),
+    );
+    seen.retain(|text| !text.is_empty());
+    seen
+}
+
+async fn others_see_nothing(store: &dyn Store) {
+    let own = scope("a", "~ada/m");
+    for actor in [
+        Actor::Nobody,
+        workshop::user("bob"),
+        workshop::user("ad"),
+        workshop::user("ADA"),
+    ] {
+        let seen = read_all(store, &own.clone().acting(actor.clone())).await;
+        assert!(seen.is_empty(), "{actor:?} sees {seen:?}");
+    }
+    for actor in [Actor::Host, workshop::user("ada")] {
+        let seen = read_all(store, &own.clone().acting(actor.clone())).await;
+        assert!(seen.len() >= 20, "{actor:?} sees {seen:?}");
+    }
+}
+
+#[tokio::test]
+async fn inv_14_through_every_read_sqlite() {
+    let (_folder, store) = file().await;
+    others_see_nothing(&store).await;
+}
+
+#[tokio::test]
+async fn inv_14_through_every_read_postgres() {
+    let store = Database::fresh().await.open().await;
+    furnish(&store).await;
+    others_see_nothing(&store).await;
+}
+
+/// Neither what was done nor how a thing is done is held against rules: nobody even asks.
+#[tokio::test]
+async fn inv_36_only_statements_of_a_world_consult_the_rules_sqlite() {
+    let (folder, _store) = file().await;
+    let db = Connection::open(folder.path().join("tenants/a.db")).unwrap();
+    let calls = Arc::new(Mutex::new(0));
+    functions(&db, Some("*"), calls.clone());
+    let long = format!("'{}'", "a long text that is guarded ".repeat(9));
+    let more = |world: &'static str| {
+        [
+            ("content", long.as_str()),
+            ("world", world),
+            ("session", "'s1'"),
+        ]
+    };
+    for (typology, world, asks) in [
+        ("episodic", "'w1'", false),
+        ("procedural", "'w1'", false),
+        ("procedural", "NULL", false),
+        ("semantic", "'-'", false),
+        ("semantic", "'w1'", true),
+    ] {
+        let before = *calls.lock().unwrap();
+        db.execute_batch("BEGIN").unwrap();
+        assert_eq!(
+            said(
+                &db,
+                &new_entry(false, "session", typology, &more(world)).replace("remem.", "")
+            ),
+            "1 rows"
+        );
+        db.execute_batch("ROLLBACK").unwrap();
+        assert_eq!(*calls.lock().unwrap() > before, asks, "{typology} {world}");
+    }
+}
+
+#[tokio::test]
+async fn inv_36_only_statements_of_a_world_consult_the_rules_postgres() {
+    let database = Database::fresh().await;
+    furnish(&database.open().await).await;
+    let admin = database.admin().await;
+    // Whoever asks now fails.
+    admin
+        .batch_execute("ALTER FUNCTION remem.shadowed_rule RENAME TO gone")
+        .await
+        .unwrap();
+    let long = format!("'{}'", "a long text that is guarded ".repeat(9));
+    let more = |world: &'static str| {
+        [
+            ("content", long.as_str()),
+            ("world", world),
+            ("session", "'s1'"),
+        ]
+    };
+    for (typology, world, answered) in [
+        ("episodic", "'w1'", "1 rows"),
+        ("procedural", "'w1'", "1 rows"),
+        ("procedural", "NULL", "1 rows"),
+        ("semantic", "'-'", "1 rows"),
+        ("semantic", "'w1'", "42883:"),
+    ] {
+        assert_eq!(
+            answer(&admin, &new_entry(true, "session", typology, &more(world))).await,
+            answered,
+            "{typology} {world}"
+        );
+    }
+}

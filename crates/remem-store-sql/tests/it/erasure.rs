@@ -1,0 +1,445 @@
+//! What a text leaves in the tables when it goes: nothing that was computed from it. And files of
+//! an older schema, which keep what they hold. Both are looked at in the tables themselves, past
+//! the store.
+
+#![allow(
+    clippy::disallowed_methods,
+    reason = "tests drive their own connections and read the machine's clock"
+)]
+
+use crate::support::{Database, PASSWORD};
+use remem_core::{Batch, Draft, Reason, RunId, Scope, Subject};
+use remem_store::conformance::{NOON, admit, all, draft, id, names, put, scope};
+use remem_store::{Directory, EntryState, Filter, Outcome, Page, Probe, ReadAt, Store};
+use remem_store_sql::postgres::{Target, migrate};
+use remem_store_sql::{Location, SqliteDirectory, SqliteStore};
+use rusqlite::{Connection, params};
+
+/// Entries that lose their text in every way there is, each with a signature and a subject.
+async fn lose_texts(store: &dyn Store, s: &Scope) {
+    let batch = || Batch::new(s.tenant.clone(), NOON);
+    let memory = || s.memory_ref.clone();
+    for name in [
+        "stays",
+        "deleted",
+        "held",
+        "expired",
+        "forgotten",
+        "merged",
+        "compacted",
+    ] {
+        let expires_at = (name == "expired").then(|| NOON.plus_ms(10));
+        let draft = Draft {
+            subjects: vec![Subject::from_bytes([1; 32])],
+            expires_at,
+            ..draft(name)
+        };
+        let put =
+            batch()
+                .put(id(name), admit(s, draft, NOON))
+                .sign(memory(), id(name), 1, vec![7; 16]);
+        store.commit(put).await.unwrap();
+    }
+    store
+        .commit(batch().delete(memory(), id("deleted")))
+        .await
+        .unwrap();
+    store
+        .commit(batch().retire(memory(), id("merged"), Reason::Merged, id("stays")))
+        .await
+        .unwrap();
+    store
+        .commit(batch().retire(memory(), id("compacted"), Reason::Compacted, id("stays")))
+        .await
+        .unwrap();
+    store
+        .commit(batch().forget(memory(), id("forgotten")))
+        .await
+        .unwrap();
+    let run = || RunId::parse("run-1").unwrap();
+    store.commit(batch().in_run(run()).hold()).await.unwrap();
+    store
+        .commit(batch().delete(memory(), id("held")))
+        .await
+        .unwrap();
+    store.commit(batch().in_run(run()).release()).await.unwrap();
+    store
+        .commit(batch().erase(memory(), id("held")))
+        .await
+        .unwrap();
+    let late = Batch::new(s.tenant.clone(), NOON.plus_ms(10)).expire(memory(), id("expired"));
+    assert_eq!(
+        store.commit(late).await.unwrap().outcomes,
+        [Outcome::Removed]
+    );
+}
+
+const SIGNED: &str =
+    "SELECT e.id FROM signature g JOIN entry e ON e.scope_id = g.scope_id AND e.row_id = g.row_id";
+const ABOUT: &str = "SELECT count(*) FROM entry_subject";
+
+#[tokio::test]
+async fn sqlite_keeps_nothing_of_a_text_that_is_gone() {
+    let folder = tempfile::tempdir().unwrap();
+    let s = scope("a", "m");
+    lose_texts(
+        &SqliteStore::open(Location::Folder(folder.path().into()), 1).unwrap(),
+        &s,
+    )
+    .await;
+    let db = Connection::open(folder.path().join("tenants/a.db")).unwrap();
+    let signed: Vec<String> = db
+        .prepare(SIGNED)
+        .unwrap()
+        .query_map([], |row| row.get(0))
+        .unwrap()
+        .map(Result::unwrap)
+        .collect();
+    assert_eq!(signed, ["stays"]);
+    assert_eq!(
+        db.query_row(ABOUT, [], |row| row.get::<_, i64>(0)).unwrap(),
+        6,
+        "subjects stay with skeletons, but for what is forgotten"
+    );
+}
+
+#[tokio::test]
+async fn postgres_keeps_nothing_of_a_text_that_is_gone() {
+    let database = Database::fresh().await;
+    let s = scope("a", "m");
+    lose_texts(&database.open().await, &s).await;
+    let admin = database.admin().await;
+    admin
+        .batch_execute("SET search_path = remem")
+        .await
+        .unwrap();
+    let signed: Vec<String> = admin
+        .query(SIGNED, &[])
+        .await
+        .unwrap()
+        .iter()
+        .map(|row| row.get(0))
+        .collect();
+    assert_eq!(signed, ["stays"]);
+    assert_eq!(
+        admin.query_one(ABOUT, &[]).await.unwrap().get::<_, i64>(0),
+        6
+    );
+}
+
+const OLD_STEPS: [&str; 4] = [
+    include_str!("../../migrations/sqlite/0001_memory.sql"),
+    include_str!("../../migrations/sqlite/0002_owner_and_lease.sql"),
+    include_str!("../../migrations/sqlite/0003_record.sql"),
+    include_str!("../../migrations/sqlite/0004_run.sql"),
+];
+
+/// A table of a new file, as far as the old schema knows it, into the old file.
+fn carry(db: &Connection, table: &str) {
+    let sql = "SELECT group_concat(name, ', ') FROM pragma_table_info(?1)";
+    let columns: String = db.query_row(sql, params![table], |row| row.get(0)).unwrap();
+    db.execute(
+        &format!("INSERT INTO main.{table} ({columns}) SELECT {columns} FROM new.{table}"),
+        [],
+    )
+    .unwrap();
+}
+
+/// The file as the last schema would have left it: made by its own steps, filled from a file of
+/// today.
+fn as_before(today: &std::path::Path, before: &std::path::Path) {
+    let db = Connection::open(before).unwrap();
+    for step in OLD_STEPS {
+        db.execute_batch(step).unwrap();
+    }
+    db.pragma_update(None, "user_version", 4).unwrap();
+    db.execute("ATTACH ?1 AS new", params![today.to_str().unwrap()])
+        .unwrap();
+    let id: i64 = db
+        .pragma_query_value(Some("new"), "application_id", |row| row.get(0))
+        .unwrap();
+    db.pragma_update(None, "application_id", id).unwrap();
+    for table in [
+        "tenant_clock",
+        "scope",
+        "entry",
+        "entry_tag",
+        "event",
+        "idempotency",
+        "record",
+        "snapshot",
+        "lease",
+    ] {
+        carry(&db, table);
+    }
+    let index = "INSERT INTO main.entry_fts (rowid, scope_key, content) SELECT row_id, 's' || scope_id, content FROM new.entry WHERE erased_at IS NULL";
+    db.execute(index, []).unwrap();
+}
+
+#[tokio::test]
+async fn a_file_of_the_schema_before_keeps_what_it_holds() {
+    let folder = tempfile::tempdir().unwrap();
+    let old = tempfile::tempdir().unwrap();
+    let s = scope("a", "m");
+    let t = scope("a", "n");
+    let store = SqliteStore::open(Location::Folder(folder.path().into()), 1).unwrap();
+    for name in ["a", "b", "gone", "held"] {
+        put(
+            &store,
+            &s,
+            name,
+            Draft {
+                tags: vec!["t".to_owned()],
+                ..draft(&format!("falcon {name}"))
+            },
+            NOON,
+        )
+        .await;
+    }
+    put(&store, &t, "a", draft("falcon elsewhere"), NOON).await;
+    let batch = || Batch::new(s.tenant.clone(), NOON);
+    store
+        .commit(batch().delete(s.memory_ref.clone(), id("gone")))
+        .await
+        .unwrap();
+    let revision = store
+        .commit(batch().in_run(RunId::parse("run-1").unwrap()).hold())
+        .await
+        .unwrap()
+        .revision;
+    store
+        .commit(batch().delete(s.memory_ref.clone(), id("held")))
+        .await
+        .unwrap();
+    let checked = store.verify(&s.tenant).await.unwrap();
+    store.scrub(&s.tenant, NOON, false).await.unwrap();
+    drop(store);
+    std::fs::create_dir_all(old.path().join("tenants")).unwrap();
+    as_before(
+        &folder.path().join("tenants/a.db"),
+        &old.path().join("tenants/a.db"),
+    );
+
+    let store = SqliteStore::open(Location::Folder(old.path().into()), 1).unwrap();
+    let now = ReadAt::Now(NOON);
+    let then = ReadAt::Snapshot {
+        revision,
+        at: NOON,
+        since: NOON,
+        own_runs: Vec::new(),
+    };
+    assert_eq!(names(&all(&store, &s, &now).await), ["b", "a"]);
+    assert_eq!(
+        names(&all(&store, &s, &then).await),
+        ["held", "b", "a"],
+        "the run still reads what was deleted"
+    );
+    let tagged = Filter {
+        tags: vec!["t".to_owned()],
+        ..Filter::default()
+    };
+    assert_eq!(
+        store
+            .list(
+                &s,
+                &tagged,
+                &Page {
+                    limit: 9,
+                    after: None
+                },
+                &now
+            )
+            .await
+            .unwrap()
+            .len(),
+        2
+    );
+    let probe = Probe::words(vec!["falcon".to_owned()]);
+    assert_eq!(
+        store
+            .search(&s, &probe, &Filter::default(), 9, &now)
+            .await
+            .unwrap()
+            .candidates
+            .len(),
+        2
+    );
+    assert_eq!(
+        store
+            .search(&t, &probe, &Filter::default(), 9, &now)
+            .await
+            .unwrap()
+            .candidates
+            .len(),
+        1
+    );
+    assert_eq!(
+        store.verify(&s.tenant).await.unwrap(),
+        checked,
+        "texts, index and chain are as they were"
+    );
+    let held = store.lineage(&s, &id("held")).await.unwrap().unwrap();
+    assert_eq!(
+        (held.state, held.support, held.replaced_by),
+        (EntryState::Deleted, 1, None)
+    );
+    assert_eq!(
+        store.unsigned(&s, None, 9).await.unwrap().len(),
+        2,
+        "there is everything to look at"
+    );
+    // And it is a file like any other from here on.
+    store
+        .commit(batch().retire(s.memory_ref.clone(), id("a"), Reason::Merged, id("b")))
+        .await
+        .unwrap();
+    store
+        .commit(batch().in_run(RunId::parse("run-1").unwrap()).release())
+        .await
+        .unwrap();
+    assert_eq!(
+        store.ended(&s.tenant, 9).await.unwrap(),
+        [(s.memory_ref.clone(), id("held"))]
+    );
+    store
+        .commit(
+            batch()
+                .erase(s.memory_ref.clone(), id("held"))
+                .delete(s.memory_ref.clone(), id("b")),
+        )
+        .await
+        .unwrap();
+    assert_eq!(
+        store.ended(&s.tenant, 9).await.unwrap(),
+        [(s.memory_ref.clone(), id("a"))]
+    );
+    store.verify(&s.tenant).await.unwrap();
+    let db = Connection::open(old.path().join("tenants/a.db")).unwrap();
+    assert_eq!(
+        db.pragma_query_value(None, "user_version", |row| row.get::<_, i64>(0))
+            .unwrap(),
+        8
+    );
+}
+
+/// The schema as the step before left it: what 0007 added is taken away again.
+const WITHOUT_WORKSHOP: &str = "DROP VIEW remem.retention; DROP TABLE remem.rule, remem.action_link;
+     DROP TRIGGER a_rule_shadow_put ON remem.entry; DROP TRIGGER a_rule_shadow_change ON remem.entry;
+     DROP TRIGGER b_no_hard_delete ON remem.entry; DROP TRIGGER c_immutable ON remem.entry;
+     DROP FUNCTION remem.refuse_shadow, remem.refuse_delete, remem.refuse_rewriting_history, remem.shadowed_rule;
+     ALTER TABLE remem.tenant_clock DROP COLUMN scopes; ALTER TABLE remem.scope DROP CONSTRAINT scope_owner_is_named;
+     ALTER TABLE remem.entry DROP COLUMN session, DROP COLUMN interaction, DROP COLUMN world, DROP COLUMN slot, DROP COLUMN valid_at,
+       DROP COLUMN invalid_at, DROP COLUMN ended_at, DROP COLUMN trust, DROP COLUMN evidence;
+     DROP TABLE remem.vector;
+     DELETE FROM remem.schema_step WHERE series = 'memory' AND number >= 7";
+
+/// The step counts memories that the policies hide from whoever takes it.
+#[tokio::test]
+async fn a_database_of_the_schema_before_goes_on_counting_its_memories() {
+    let database = Database::fresh().await;
+    let s = scope("a", "m");
+    let t = scope("a", "n");
+    let store = database.open().await;
+    for s in [&s, &t] {
+        put(&store, s, "old", draft("falcon"), NOON).await;
+    }
+    drop(store);
+    let admin = database.admin().await;
+    admin.batch_execute(WITHOUT_WORKSHOP).await.unwrap();
+    let migrated = migrate(&Target::parse(&database.admin_url).unwrap(), PASSWORD)
+        .await
+        .unwrap();
+    assert_eq!(migrated.applied, ["0007_workshop", "0008_recall"]);
+    let store = database.open().await;
+    let third = scope("a", "third");
+    put(&store, &third, "new", draft("falcon"), NOON).await;
+    for s in [&s, &t, &third] {
+        assert_eq!(all(&store, s, &ReadAt::Now(NOON)).await.len(), 1);
+    }
+    store
+        .commit(Batch::new(s.tenant.clone(), NOON).delete(s.memory_ref.clone(), id("old")))
+        .await
+        .unwrap();
+    store.verify(&s.tenant).await.unwrap();
+}
+
+/// Whom each key of a tenant acts as.
+async fn holders(directory: &dyn Directory) -> Vec<(String, String)> {
+    let keys = directory.keys(&scope("a", "m").tenant).await.unwrap();
+    keys.iter()
+        .map(|key| {
+            (
+                key.id.as_str().to_owned(),
+                key.principal.as_str().to_owned(),
+            )
+        })
+        .collect()
+}
+
+const OLD_KEYS: &str = "INSERT INTO tenant (tenant_id, created_at, shapes) VALUES ('a', 1, 'redact');
+     INSERT INTO api_key (tenant_id, key_id, label, hash, permissions, created_at) VALUES ('a', 'key_1', '', HASH1, 'memory:read', 1),
+       ('a', 'key_2', '', HASH2, 'memory:read', 2);";
+
+#[tokio::test]
+async fn sqlite_keys_of_before_are_each_their_own_principal() {
+    let folder = tempfile::tempdir().unwrap();
+    let db = Connection::open(folder.path().join("host.db")).unwrap();
+    db.execute_batch(include_str!(
+        "../../migrations/sqlite-host/0001_directory.sql"
+    ))
+    .unwrap();
+    db.execute_batch(
+        &OLD_KEYS
+            .replace("HASH1", "zeroblob(32)")
+            .replace("HASH2", "randomblob(32)"),
+    )
+    .unwrap();
+    db.pragma_update(None, "application_id", 0x5265_6D65)
+        .unwrap();
+    db.pragma_update(None, "user_version", 1).unwrap();
+    drop(db);
+    let directory = SqliteDirectory::open(&Location::Folder(folder.path().into())).unwrap();
+    let own = |name: &str| (name.to_owned(), name.to_owned());
+    assert_eq!(holders(&directory).await, [own("key_1"), own("key_2")]);
+    assert_eq!(
+        directory
+            .find_key(&[0; 32])
+            .await
+            .unwrap()
+            .unwrap()
+            .principal
+            .as_str(),
+        "key_1"
+    );
+}
+
+#[tokio::test]
+async fn postgres_keys_of_before_are_each_their_own_principal() {
+    let database = Database::fresh().await;
+    let admin = database.admin().await;
+    let old = "ALTER TABLE remem.api_key DROP COLUMN principal; DELETE FROM remem.schema_step WHERE series = 'host' AND number = 2;
+               SET search_path = remem;";
+    let hash = |byte: &str| format!("decode(repeat('{byte}', 32), 'hex')");
+    let keys = OLD_KEYS
+        .replace("HASH1", &hash("00"))
+        .replace("HASH2", &hash("01"));
+    admin.batch_execute(&format!("{old} {keys}")).await.unwrap();
+    let migrated = migrate(&Target::parse(&database.admin_url).unwrap(), PASSWORD)
+        .await
+        .unwrap();
+    assert_eq!(migrated.applied, ["0002_principal"]);
+    // Opening looks at the walls: they stand again.
+    let directory = database.open().await.directory();
+    let own = |name: &str| (name.to_owned(), name.to_owned());
+    assert_eq!(holders(&directory).await, [own("key_1"), own("key_2")]);
+    assert_eq!(
+        directory
+            .find_key(&[1; 32])
+            .await
+            .unwrap()
+            .unwrap()
+            .principal
+            .as_str(),
+        "key_2"
+    );
+}

@@ -1,0 +1,23 @@
+//! The stores against their contract, against each other, and against what goes around them.
+//! Most modules need a PostgreSQL server, named by `REMEM_TEST_POSTGRES`.
+#![allow(
+    clippy::unwrap_used,
+    reason = "a test that cannot be prepared or go on has failed"
+)]
+
+mod conformance;
+mod constraints;
+mod copy;
+mod differential;
+mod erasure;
+mod query_plans;
+mod rule_guard;
+mod schema_parity;
+mod search_index;
+mod startup_check;
+mod support;
+mod tenant_isolation;
+mod trigrams;
+mod validity_windows;
+mod vector_search;
+mod waiting;

@@ -1,0 +1,600 @@
+//! The start-up check refuses to serve from a database whose walls do not stand, says why and what
+//! mends it, and serves again once it is mended; and `migrate` prepares a database no matter who
+//! runs it, how often, or beside whom.
+
+#![allow(
+    clippy::disallowed_methods,
+    reason = "tests drive their own connections and read the machine's clock"
+)]
+
+use crate::support::{Database, PASSWORD};
+use remem_store::conformance::{NOON, all, draft, put, scope};
+use remem_store::{ReadAt, Store};
+use remem_store_sql::PostgresStore;
+use remem_store_sql::postgres::{Migrated, Options, SchemaError, Target, migrate};
+
+/// Why the database is not served from.
+async fn refusal(options: Options) -> String {
+    PostgresStore::open(options)
+        .await
+        .err()
+        .expect("refused")
+        .to_string()
+}
+
+/// Runs `gap`, looks for all of `words` in the refusal, runs `mend`, and opens it again.
+async fn refuses(database: &Database, gap: &str, mend: &str, words: &[&str]) {
+    let admin = database.admin().await;
+    let named = |sql: &str| sql.replace("NAME", &database.name);
+    admin.batch_execute(&named(gap)).await.unwrap();
+    let text = refusal(database.options(1)).await;
+    for word in words {
+        assert!(text.contains(&named(word)), "{gap}: {text}");
+    }
+    admin.batch_execute(&named(mend)).await.unwrap();
+    PostgresStore::open(database.options(1))
+        .await
+        .unwrap_or_else(|error| panic!("after {mend}: {error}"));
+}
+
+async fn migrated(url: &str, password: &str) -> Result<Migrated, SchemaError> {
+    migrate(&Target::parse(url).unwrap(), password).await
+}
+
+/// A user of its own for this database, and its URL.
+async fn user(database: &Database, name: &str, rights: &str) -> (String, String) {
+    let user = format!("{}_{name}", database.name);
+    database
+        .admin()
+        .await
+        .batch_execute(&format!(
+            "CREATE ROLE {user} LOGIN PASSWORD '{PASSWORD}' {rights}"
+        ))
+        .await
+        .unwrap();
+    let url = database
+        .app_url
+        .replace(&format!("{}_app:", database.name), &format!("{user}:"));
+    (user, url)
+}
+
+#[tokio::test]
+async fn a_superuser_is_refused() {
+    let database = Database::fresh().await;
+    let text = refusal(Options {
+        target: Target::parse(&database.admin_url).unwrap(),
+        ..database.options(1)
+    })
+    .await;
+    for word in [
+        "is a superuser",
+        "row-level security would not hold",
+        "remem migrate",
+        &format!("{}_app", database.name),
+    ] {
+        assert!(text.contains(word), "{text}");
+    }
+    let worker = Some(Target::parse(&database.admin_url).unwrap());
+    assert!(
+        refusal(Options {
+            worker,
+            ..database.options(1)
+        })
+        .await
+        .contains("is a superuser"),
+        "nor may the worker be one"
+    );
+    database.open().await;
+}
+
+#[tokio::test]
+async fn a_role_that_sees_past_the_policies_is_refused() {
+    let database = Database::fresh().await;
+    let use_instead = [
+        "user NAME_app ",
+        "use the role that `remem migrate` names (NAME_app)",
+    ];
+    for (gap, mend, why) in [
+        (
+            "ALTER ROLE NAME_app BYPASSRLS",
+            "ALTER ROLE NAME_app NOBYPASSRLS",
+            "has BYPASSRLS",
+        ),
+        (
+            "GRANT NAME_owner TO NAME_app",
+            "REVOKE NAME_owner FROM NAME_app",
+            "may become their owner",
+        ),
+        (
+            "GRANT TRUNCATE ON remem.entry_tag TO NAME_app",
+            "REVOKE TRUNCATE ON remem.entry_tag FROM NAME_app",
+            "may TRUNCATE",
+        ),
+        (
+            "GRANT TRUNCATE ON remem.posting TO public",
+            "REVOKE TRUNCATE ON remem.posting FROM public",
+            "may TRUNCATE",
+        ),
+        (
+            "GRANT CREATE ON SCHEMA remem TO NAME_app",
+            "REVOKE CREATE ON SCHEMA remem FROM NAME_app",
+            "may create tables",
+        ),
+        (
+            "ALTER TABLE remem.event OWNER TO NAME_app",
+            "ALTER TABLE remem.event OWNER TO NAME_owner",
+            "owns the tables",
+        ),
+    ] {
+        refuses(&database, gap, mend, &[why, use_instead[0], use_instead[1]]).await;
+    }
+}
+
+#[tokio::test]
+async fn a_worker_that_sees_past_the_policies_is_refused() {
+    let database = Database::fresh().await;
+    for (gap, mend, why) in [
+        (
+            "ALTER ROLE NAME_worker BYPASSRLS",
+            "ALTER ROLE NAME_worker NOBYPASSRLS",
+            "has BYPASSRLS",
+        ),
+        (
+            "GRANT TRUNCATE ON remem.event TO NAME_worker",
+            "REVOKE TRUNCATE ON remem.event FROM NAME_worker",
+            "may TRUNCATE",
+        ),
+        (
+            "GRANT NAME_owner TO NAME_worker",
+            "REVOKE NAME_owner FROM NAME_worker",
+            "may become their owner",
+        ),
+    ] {
+        refuses(&database, gap, mend, &[why]).await;
+    }
+}
+
+#[tokio::test]
+async fn an_open_table_is_refused() {
+    let database = Database::fresh().await;
+    let admin = database.admin().await;
+    let sql = "SELECT c.relname::text FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+               WHERE n.nspname = 'remem' AND c.relkind = 'r' AND c.relrowsecurity ORDER BY 1";
+    let tables: Vec<String> = admin
+        .query(sql, &[])
+        .await
+        .unwrap()
+        .iter()
+        .map(|row| row.get(0))
+        .collect();
+    assert!(tables.len() >= 10, "{tables:?}");
+    for table in &tables {
+        let alter = |what: &str| format!("ALTER TABLE remem.{table} {what} ROW LEVEL SECURITY");
+        let why = format!("table {table} has no row-level security");
+        refuses(
+            &database,
+            &alter("DISABLE"),
+            &alter("ENABLE"),
+            &[&why, "gaps", "remem migrate"],
+        )
+        .await;
+        if table == "rule" {
+            continue; // the guard of rules reads it as its owner
+        }
+        let why = format!("table {table} does not force it on its owner");
+        refuses(&database, &alter("NO FORCE"), &alter("FORCE"), &[&why]).await;
+    }
+}
+
+#[tokio::test]
+async fn a_table_without_its_restrictive_policy_is_refused() {
+    let database = Database::fresh().await;
+    let create = |kind: &str| {
+        format!(
+            "CREATE POLICY tenant_wall ON remem.entry AS {kind} USING (tenant_id = remem.current_tenant())
+               WITH CHECK (tenant_id = remem.current_tenant())"
+        )
+    };
+    let drop = "DROP POLICY tenant_wall ON remem.entry";
+    let why = "table entry lacks its policy tenant_wall";
+    refuses(&database, drop, &create("RESTRICTIVE"), &[why]).await;
+    let permissive = format!("{drop}; {}", create("PERMISSIVE"));
+    refuses(
+        &database,
+        &permissive,
+        &format!("{drop}; {}", create("RESTRICTIVE")),
+        &[why],
+    )
+    .await;
+    let forgotten = "CREATE TABLE remem.draft (tenant_id text, x text)";
+    refuses(
+        &database,
+        forgotten,
+        "DROP TABLE remem.draft",
+        &["table draft has no row-level security"],
+    )
+    .await;
+}
+
+/// What the check refuses, `migrate` mends: it puts policies, functions and rights up anew.
+#[tokio::test]
+async fn a_wall_that_was_changed_is_refused_and_migrating_mends_it() {
+    let database = Database::fresh().await;
+    let admin = database.admin().await;
+    for (gap, why) in [
+        (
+            "ALTER POLICY tenant_wall ON remem.entry TO pg_monitor",
+            "table entry lacks its policy tenant_wall",
+        ),
+        (
+            "ALTER POLICY tenant_wall ON remem.event USING (tenant_id = remem.current_tenant() OR true)",
+            "table event lacks",
+        ),
+        (
+            "ALTER POLICY tenant_wall ON remem.posting WITH CHECK (true)",
+            "table posting lacks",
+        ),
+        (
+            "ALTER POLICY tenant_wall ON remem.upkeep TO NAME_worker",
+            "table upkeep lacks",
+        ),
+        (
+            "ALTER POLICY owner_or_shared ON remem.entry USING (true)",
+            "table entry lacks its policy owner_or_shared",
+        ),
+        (
+            "CREATE POLICY wide ON remem.entry USING (true)",
+            "table entry has a policy wide that is not ours",
+        ),
+        (
+            "ALTER TABLE remem.scope DISABLE ROW LEVEL SECURITY",
+            "table scope has no row-level security",
+        ),
+        (
+            "ALTER TABLE remem.lease NO FORCE ROW LEVEL SECURITY",
+            "table lease does not force it",
+        ),
+        (
+            "CREATE OR REPLACE FUNCTION remem.current_tenant() RETURNS text LANGUAGE sql STABLE AS $$ SELECT 'x' $$",
+            "function current_tenant is not the one",
+        ),
+        (
+            "ALTER POLICY owner_or_shared ON remem.scope USING (owner IS NULL OR owner <> '')",
+            "table scope lacks its policy owner_or_shared",
+        ),
+        (
+            "ALTER POLICY owner_or_shared ON remem.entry WITH CHECK (true)",
+            "table entry lacks its policy owner_or_shared",
+        ),
+        (
+            "CREATE OR REPLACE FUNCTION remem.current_user_id() RETURNS text LANGUAGE sql STABLE AS
+             $$ SELECT nullif(current_setting('app.role', true), '') $$",
+            "function current_user_id is not the one",
+        ),
+        ("GRANT UPDATE ON remem.event TO NAME_app", "rewrite events"),
+        (
+            "GRANT SELECT ON remem.review TO NAME_app",
+            "may read proposals",
+        ),
+        (
+            "GRANT SELECT (body) ON remem.review TO NAME_app",
+            "may read proposals",
+        ),
+        ("ALTER ROLE NAME_app INHERIT", "may read proposals"),
+        (
+            "GRANT DELETE ON remem.entry TO NAME_worker",
+            "delete entries",
+        ),
+    ] {
+        admin
+            .batch_execute(&gap.replace("NAME", &database.name))
+            .await
+            .unwrap();
+        let text = refusal(database.options(1)).await;
+        assert!(text.contains(why), "{gap}: {text}");
+        migrated(&database.admin_url, PASSWORD).await.unwrap();
+        PostgresStore::open(database.options(1))
+            .await
+            .unwrap_or_else(|error| panic!("{gap} was not mended: {error}"));
+    }
+    let bypass = "CREATE ROLE NAME_by BYPASSRLS; GRANT NAME_by TO NAME_app";
+    refuses(
+        &database,
+        bypass,
+        "DROP ROLE NAME_by",
+        &["may become a role that has it"],
+    )
+    .await;
+}
+
+#[tokio::test]
+async fn views_and_functions_behind_the_wall_are_refused() {
+    let database = Database::fresh().await;
+    let view = "CREATE VIEW remem.peek AS SELECT * FROM remem.entry";
+    refuses(
+        &database,
+        view,
+        "ALTER VIEW remem.peek SET (security_invoker = true)",
+        &["view peek does not run as its caller", "gaps"],
+    )
+    .await;
+    let elsewhere = "CREATE VIEW public.peek_too AS SELECT content FROM remem.entry";
+    refuses(
+        &database,
+        elsewhere,
+        "ALTER VIEW public.peek_too SET (security_invoker = on)",
+        &["view peek_too"],
+    )
+    .await;
+    let copy = "CREATE MATERIALIZED VIEW remem.copy AS SELECT * FROM remem.entry";
+    refuses(
+        &database,
+        copy,
+        "DROP MATERIALIZED VIEW remem.copy",
+        &["view copy"],
+    )
+    .await;
+    let function = "CREATE FUNCTION remem.peek_in() RETURNS SETOF remem.entry LANGUAGE sql SECURITY DEFINER AS 'SELECT * FROM remem.entry'";
+    refuses(
+        &database,
+        function,
+        "DROP FUNCTION remem.peek_in()",
+        &["function peek_in runs as its owner", "gaps"],
+    )
+    .await;
+}
+
+/// What the schema refuses by itself is refused for everybody, so it must be there.
+#[tokio::test]
+async fn a_trigger_that_is_off_or_gone_is_refused() {
+    let database = Database::fresh().await;
+    for name in [
+        "a_rule_shadow_put",
+        "a_rule_shadow_change",
+        "b_no_hard_delete",
+        "c_immutable",
+    ] {
+        let off = format!("ALTER TABLE remem.entry DISABLE TRIGGER {name}");
+        let on = format!("ALTER TABLE remem.entry ENABLE TRIGGER {name}");
+        let why = format!("table entry lacks its trigger {name}");
+        refuses(&database, &off, &on, &[&why, "gaps"]).await;
+        let replica = format!("ALTER TABLE remem.entry ENABLE REPLICA TRIGGER {name}");
+        refuses(&database, &replica, &on, &[&why]).await;
+    }
+}
+
+#[tokio::test]
+async fn several_gaps_are_named_at_once() {
+    let database = Database::fresh().await;
+    let gaps = "ALTER TABLE remem.scope DISABLE ROW LEVEL SECURITY; ALTER TABLE remem.event NO FORCE ROW LEVEL SECURITY";
+    let mend = "ALTER TABLE remem.scope ENABLE ROW LEVEL SECURITY; ALTER TABLE remem.event FORCE ROW LEVEL SECURITY";
+    refuses(
+        &database,
+        gaps,
+        mend,
+        &["table scope has no", "table event does not"],
+    )
+    .await;
+}
+
+#[tokio::test]
+async fn an_unprepared_database_is_refused() {
+    let database = Database::empty().await;
+    let text = refusal(Options {
+        target: Target::parse(&database.admin_url).unwrap(),
+        ..database.options(1)
+    })
+    .await;
+    assert!(
+        text.contains("not prepared") && text.contains("remem migrate"),
+        "{text}"
+    );
+    migrated(&database.admin_url, PASSWORD).await.unwrap();
+    database.open().await;
+}
+
+#[tokio::test]
+async fn an_older_and_a_newer_schema_are_refused() {
+    let database = Database::fresh().await;
+    for (series, last) in [("memory", 8), ("host", 2)] {
+        let drop =
+            format!("DELETE FROM remem.schema_step WHERE series = '{series}' AND number = {last}");
+        let mend = format!(
+            "INSERT INTO remem.schema_step (series, number, name) VALUES ('{series}', {last}, 'x')"
+        );
+        let found = format!("({series}) is at step {}", last - 1);
+        let needed = format!("needs step {last}");
+        refuses(
+            &database,
+            &drop,
+            &mend,
+            &[&found, &needed, "run `remem migrate"],
+        )
+        .await;
+        let ahead = format!(
+            "INSERT INTO remem.schema_step (series, number, name) VALUES ('{series}', 99, 'x')"
+        );
+        let mend =
+            format!("DELETE FROM remem.schema_step WHERE series = '{series}' AND number = 99");
+        let found = format!("({series}) is at step 99");
+        refuses(
+            &database,
+            &ahead,
+            &mend,
+            &[&found, &format!("knows up to {last}"), "use a newer remem"],
+        )
+        .await;
+        database.admin().await.batch_execute(&ahead).await.unwrap();
+        let text = migrated(&database.admin_url, PASSWORD)
+            .await
+            .unwrap_err()
+            .to_string();
+        assert!(
+            text.contains("use a newer remem"),
+            "nor does migrate touch it: {text}"
+        );
+        database.admin().await.batch_execute(&mend).await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn migrating_again_changes_nothing_and_keeps_the_password() {
+    let database = Database::empty().await;
+    let first = migrated(&database.admin_url, PASSWORD).await.unwrap();
+    assert!(first.app_created);
+    assert_eq!(
+        first.applied,
+        [
+            "0001_directory",
+            "0002_principal",
+            "0001_memory",
+            "0002_owner_and_lease",
+            "0003_record",
+            "0004_run",
+            "0005_lineage",
+            "0006_tie",
+            "0007_workshop",
+            "0008_recall"
+        ]
+    );
+    let s = scope("a", "m");
+    let now = ReadAt::Now(NOON);
+    put(&database.open().await, &s, "e1", draft("kept"), NOON).await;
+    let second = migrated(&database.admin_url, "another password")
+        .await
+        .unwrap();
+    assert!(
+        !second.app_created && second.applied.is_empty(),
+        "{second:?}"
+    );
+    assert_eq!(
+        all(&database.open().await, &s, &now).await.len(),
+        1,
+        "the first password still opens it"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn migrating_twice_at_once_prepares_it_once() {
+    let database = Database::empty().await;
+    let url = &database.admin_url;
+    let all = tokio::join!(
+        migrated(url, PASSWORD),
+        migrated(url, PASSWORD),
+        migrated(url, PASSWORD)
+    );
+    let all = [all.0.unwrap(), all.1.unwrap(), all.2.unwrap()];
+    assert_eq!(all.iter().filter(|one| one.app_created).count(), 1);
+    assert_eq!(
+        all.iter().map(|one| one.applied.len()).sum::<usize>(),
+        10,
+        "each step once: {all:?}"
+    );
+    database.open().await;
+}
+
+#[tokio::test]
+async fn a_user_that_may_not_create_roles_is_told_what_an_administrator_has_to_run() {
+    let database = Database::empty().await;
+    let (user, url) = user(&database, "plain", "").await;
+    let text = migrated(&url, "the-new-password")
+        .await
+        .unwrap_err()
+        .to_string();
+    for word in [
+        "may not create roles",
+        "administrator",
+        "_owner\" NOLOGIN",
+        "_app\" LOGIN NOINHERIT",
+        "remem migrate",
+    ] {
+        assert!(text.contains(word), "{text}");
+    }
+    assert!(
+        !text.contains("the-new-password") && !text.contains("SCRAM"),
+        "{text}"
+    );
+    let statements: Vec<&str> = text.lines().filter(|line| line.starts_with("  ")).collect();
+    let roles = statements
+        .join("\n")
+        .replace("CURRENT_USER_OF_THE_URL", &user);
+    let admin = database.admin().await;
+    admin.batch_execute(&roles).await.unwrap();
+    let done = migrated(&url, "the-new-password").await.unwrap();
+    assert!(
+        !done.app_created,
+        "so the password is the administrator's business"
+    );
+    admin
+        .batch_execute(&format!(
+            "ALTER ROLE {}_app PASSWORD '{PASSWORD}'",
+            database.name
+        ))
+        .await
+        .unwrap();
+    put(
+        &database.open().await,
+        &scope("a", "m"),
+        "e1",
+        draft("served"),
+        NOON,
+    )
+    .await;
+    assert!(migrated(&url, PASSWORD).await.unwrap().applied.is_empty());
+}
+
+#[tokio::test]
+async fn an_administrator_of_the_database_alone_can_migrate() {
+    let database = Database::empty().await;
+    let (user, url) = user(&database, "dba", "CREATEROLE").await;
+    database
+        .admin()
+        .await
+        .batch_execute(&format!("ALTER DATABASE {} OWNER TO {user}", database.name))
+        .await
+        .unwrap();
+    assert!(migrated(&url, PASSWORD).await.unwrap().app_created);
+    let store = database.open().await;
+    assert!(
+        store
+            .due(remem_store::Work::Purge, NOON)
+            .await
+            .unwrap()
+            .is_empty(),
+        "the worker works, too"
+    );
+    drop(store);
+    assert!(migrated(&url, PASSWORD).await.unwrap().applied.is_empty());
+    let text = refusal(Options {
+        target: Target::parse(&url).unwrap(),
+        ..database.options(1)
+    })
+    .await;
+    assert!(
+        text.contains("may become their owner"),
+        "who migrated does not serve: {text}"
+    );
+}
+
+#[tokio::test]
+async fn a_wrong_password_is_refused_without_repeating_it() {
+    let database = Database::fresh().await;
+    let wrong = "hunter2-and-more";
+    let url = database.app_url.replace(PASSWORD, wrong);
+    let opened = PostgresStore::open(Options {
+        target: Target::parse(&url).unwrap(),
+        ..database.options(1)
+    })
+    .await
+    .err()
+    .unwrap();
+    let migrated = migrated(&url, "another-secret").await.unwrap_err();
+    let text = format!("{opened} {opened:?} {migrated} {migrated:?}");
+    assert!(
+        text.contains("28P01"),
+        "it says that the password is the reason: {text}"
+    );
+    for secret in [wrong, "another-secret", PASSWORD] {
+        assert!(!text.contains(secret), "{text}");
+    }
+}

@@ -1,0 +1,287 @@
+//! The trigrams of `remem_core::trgm` against those of PostgreSQL's `pg_trgm`: every character of
+//! the basic plane, the exact boundary of the verdict, and many random pairs of texts in many
+//! scripts. The server is asked, never assumed.
+
+#![allow(
+    clippy::disallowed_methods,
+    reason = "tests drive their own connections and read the machine's clock"
+)]
+
+use crate::support::Database;
+use remem_core::Trigrams;
+use remem_core::trgm::{GUARD_FLOOR_CHARS, is_guarded};
+use std::collections::HashSet;
+use tokio_postgres::Client;
+
+/// Never change it: a difference that was found once must be found again.
+const SEED: u64 = 0x7267_6D00_0085;
+const PAIRS: usize = 24_000;
+/// Pairs in one statement.
+const STEP: usize = 2_000;
+
+const VERDICTS: &str = "SELECT similarity(a, b) > 0.85::real, cardinality(show_trgm(a)), cardinality(show_trgm(b)), \
+    length(a) >= 100 FROM unnest($1::text[], $2::text[]) WITH ORDINALITY AS t(a, b, n) ORDER BY n";
+
+/// splitmix64, so that the seed replays for ever.
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, bound: usize) -> usize {
+        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        ((z ^ (z >> 31)) % bound as u64) as usize
+    }
+
+    fn pick<T: Copy>(&mut self, of: &[T]) -> T {
+        of[self.below(of.len())]
+    }
+}
+
+/// What a script's words are made of: ranges of characters.
+const SCRIPTS: [&[(char, char)]; 14] = [
+    &[('a', 'z')],
+    &[('a', 'z'), ('A', 'Z'), ('0', '9'), ('_', '_')],
+    &[('a', 'z'), ('À', 'ÿ'), ('Ā', 'ž')],
+    &[('\u{4E00}', '\u{4E40}'), ('ぁ', 'ん'), ('ァ', 'ヶ')],
+    &[('가', '걀')],
+    &[('ء', 'ي'), ('٠', '٩'), ('\u{64B}', '\u{652}')],
+    &[('अ', 'ह'), ('\u{93E}', '\u{94D}'), ('०', '९')],
+    &[('α', 'ω'), ('Α', 'Ρ'), ('Σ', 'Ω'), ('ς', 'ς'), ('ά', 'ώ')],
+    &[('a', 'z'), ('İ', 'ı'), ('I', 'I'), ('Ş', 'ş'), ('Ğ', 'ğ')],
+    &[('а', 'я'), ('А', 'Я'), ('Ѐ', 'ѐ')],
+    &[('👀', '👪'), ('a', 'f'), ('\u{200D}', '\u{200D}')],
+    &[('a', 'e'), ('\u{300}', '\u{30F}')],
+    &[
+        ('๐', '๙'),
+        ('০', '৯'),
+        ('０', '９'),
+        ('²', '³'),
+        ('½', '½'),
+        ('Ⅰ', 'ⅻ'),
+        ('①', '⑨'),
+    ],
+    &[('ก', 'ฮ'), ('א', 'ת'), ('Ա', 'Ֆ'), ('ა', 'ჰ')],
+];
+
+const BETWEEN: [&str; 9] = [" ", " ", " ", ", ", ". ", "-", "_", "\n", "。"];
+
+fn word(random: &mut Random, script: &[(char, char)]) -> String {
+    let len = 1 + random.below(8);
+    let one = |random: &mut Random| {
+        let (from, to) = random.pick(script);
+        char::from_u32(from as u32 + random.below(to as usize - from as usize + 1) as u32)
+            .unwrap_or('x')
+    };
+    (0..len).map(|_| one(random)).collect()
+}
+
+/// A text of one script or of a few, as a list of words.
+fn words(random: &mut Random) -> Vec<String> {
+    let first = random.pick(&SCRIPTS);
+    let second = random.pick(&SCRIPTS);
+    let count = random.pick(&[0, 1, 3, 8, 20, 40, 60]);
+    (0..count)
+        .map(|_| {
+            if random.below(8) == 0 {
+                word(random, second)
+            } else {
+                word(random, first)
+            }
+        })
+        .collect()
+}
+
+fn written(random: &mut Random, words: &[String]) -> String {
+    words
+        .iter()
+        .map(|word| [word.as_str(), random.pick(&BETWEEN)].concat())
+        .collect()
+}
+
+/// The same text with a few changes: so many that the similarity is often about 0.85.
+fn changed(random: &mut Random, words: &[String]) -> Vec<String> {
+    let mut words = words.to_vec();
+    let changes = random.below(2 + words.len() / 5);
+    for _ in 0..changes {
+        let at = random.below(words.len().max(1));
+        match random.below(6) {
+            0 => words.insert(at.min(words.len()), word(random, SCRIPTS[0])),
+            1 if at < words.len() => drop(words.remove(at)),
+            2 if at < words.len() => words[at] = words[at].to_uppercase(),
+            3 if at < words.len() => words[at].push(random.pick(&['x', 'é', '語', '٣'])),
+            4 if at < words.len() => drop(words[at].pop()),
+            _ => words.reverse(),
+        }
+    }
+    words
+}
+
+async fn client() -> Client {
+    let client = Database::empty().await.admin().await;
+    client
+        .batch_execute("CREATE EXTENSION pg_trgm")
+        .await
+        .unwrap();
+    client
+}
+
+/// Characters of the basic plane that are words here and not on the server: its tables of Unicode
+/// are older. Everything else must agree, and the server may know no letter that is none here.
+async fn unknown_to_server(client: &Client) -> HashSet<char> {
+    let all: Vec<char> = ('\u{1}'..='\u{FFFF}').collect();
+    let texts: Vec<String> = all.iter().map(char::to_string).collect();
+    let sql = "SELECT show_trgm(a) FROM unnest($1::text[]) WITH ORDINALITY AS t(a, n) ORDER BY n";
+    let mut unknown = HashSet::new();
+    for (row, &c) in client.query(sql, &[&texts]).await.unwrap().iter().zip(&all) {
+        let theirs = spelled(&row.get::<_, Vec<String>>(0));
+        let ours = Trigrams::of(&c.to_string());
+        if theirs.is_empty() && !ours.is_empty() {
+            unknown.insert(c);
+        } else {
+            assert_eq!(
+                theirs,
+                ours.to_bytes(),
+                "U+{:04X}: another letter, or one that only the server knows",
+                c as u32
+            );
+        }
+    }
+    unknown
+}
+
+/// Trigrams as the server shows them, as bytes in ascending order.
+fn spelled(shown: &[String]) -> Vec<u8> {
+    let bytes = |shown: &String| match shown.strip_prefix("0x").filter(|_| shown.len() > 3) {
+        Some(hex) => u32::from_str_radix(hex, 16).unwrap().to_be_bytes()[1..].to_vec(),
+        None => shown.as_bytes().to_vec(),
+    };
+    let mut all: Vec<Vec<u8>> = shown.iter().map(bytes).collect();
+    all.sort_unstable();
+    all.concat()
+}
+
+/// Compares verdicts and counts of all pairs; tells how many shadow, and how many are within a
+/// twentieth of the threshold.
+async fn compare(client: &Client, pairs: &[(String, String)]) -> (usize, usize) {
+    let mut shadows = 0;
+    let mut near = 0;
+    for step in pairs.chunks(STEP) {
+        let (left, right): (Vec<&str>, Vec<&str>) =
+            step.iter().map(|(a, b)| (a.as_str(), b.as_str())).unzip();
+        let rows = client.query(VERDICTS, &[&left, &right]).await.unwrap();
+        assert_eq!(rows.len(), step.len());
+        for (row, (a, b)) in rows.iter().zip(step) {
+            let ours = Trigrams::of(a);
+            let other = Trigrams::of(b);
+            let counts = (row.get::<_, i32>(1) as usize, row.get::<_, i32>(2) as usize);
+            assert_eq!(
+                counts,
+                (ours.len(), other.len()),
+                "trigrams of {a:?} and {b:?}"
+            );
+            assert_eq!(
+                row.get::<_, bool>(0),
+                ours.shadows(&other),
+                "verdict over {a:?} and {b:?}"
+            );
+            assert_eq!(
+                row.get::<_, bool>(3),
+                is_guarded(a),
+                "the floor of {GUARD_FLOOR_CHARS} characters: {a:?}"
+            );
+            assert!(!ours.shadows(&other) || ours.sizes().contains(&other.len()));
+            let (both, either) = ours.similarity(&other);
+            shadows += usize::from(ours.shadows(&other));
+            near += usize::from(20 * both >= 16 * either && 20 * both <= 18 * either && either > 0);
+        }
+    }
+    (shadows, near)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_character_is_a_letter_for_both_or_only_here() {
+    let unknown = unknown_to_server(&client().await).await;
+    println!(
+        "{} of 63487 characters of the basic plane are words here and not on this server",
+        unknown.len()
+    );
+    // Those that everybody writes with are known to every server.
+    assert!(unknown.iter().all(|c| !c.is_ascii()
+        && !matches!(c, 'À'..='ž' | 'α'..='ω' | 'а'..='я' | '一'..='龥' | 'ぁ'..='ん')));
+    assert!(
+        unknown.len() < 2_000,
+        "the server's tables of Unicode are not those of UTF-8: {}",
+        unknown.len()
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn verdicts_and_counts_are_those_of_the_server() {
+    let client = client().await;
+    let unknown = unknown_to_server(&client).await;
+    let mut random = Random(SEED);
+    let mut pairs = Vec::with_capacity(PAIRS);
+    let known = |text: String| {
+        text.chars()
+            .filter(|c| !unknown.contains(c))
+            .collect::<String>()
+    };
+    while pairs.len() < PAIRS {
+        let ours = words(&mut random);
+        let theirs = if random.below(10) == 0 {
+            words(&mut random)
+        } else {
+            changed(&mut random, &ours)
+        };
+        pairs.push((
+            known(written(&mut random, &ours)),
+            known(written(&mut random, &theirs)),
+        ));
+    }
+    let (shadows, near) = compare(&client, &pairs).await;
+    println!("{PAIRS} pairs: {shadows} shadow, {near} are within a twentieth of the threshold");
+    assert!(
+        shadows > PAIRS / 10 && shadows < PAIRS * 9 / 10 && near > PAIRS / 20,
+        "{shadows} {near}: the pairs test nothing"
+    );
+}
+
+/// Words of two letters, each with three trigrams of which no two are alike: sets of any size.
+fn separate_words(count: usize) -> Vec<String> {
+    let letter = |n: usize| char::from_u32(0x4E00 + n as u32).unwrap();
+    (0..count)
+        .map(|n| format!("{}{}", letter(2 * n), letter(2 * n + 1)))
+        .collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_boundary_is_exact_on_both_sides() {
+    let client = client().await;
+    let all = separate_words(400);
+    // All fractions of words around 17/20, the fraction itself among them. Hashes of trigrams may
+    // coincide, so what counts is what both sides make of the texts.
+    let mut pairs = Vec::new();
+    for whole in 1..=400usize {
+        let least = (17 * whole / 20).saturating_sub(1);
+        pairs.extend(
+            (least..=whole.min(least + 3))
+                .map(|part| (all[..whole].join(" "), all[..part].join(" "))),
+        );
+    }
+    let exact = |(a, b): &&(String, String)| {
+        let (both, either) = Trigrams::of(a).similarity(&Trigrams::of(b));
+        20 * both == 17 * either
+    };
+    assert!(
+        pairs.iter().filter(exact).count() >= 15,
+        "no pair is exactly at the threshold"
+    );
+    let (shadows, near) = compare(&client, &pairs).await;
+    println!(
+        "{} pairs at the threshold: {shadows} shadow, {near} are near",
+        pairs.len()
+    );
+    assert!(shadows > 0 && shadows < pairs.len());
+}

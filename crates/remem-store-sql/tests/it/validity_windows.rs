@@ -1,0 +1,268 @@
+//! Statements about one question in whatever order they arrive, through the rulings of
+//! `remem_core::conflict` and the batches that carry them out, on a real store: at every instant it
+//! answers what the rulings by themselves say, and it loses no row. A failure prints its seed;
+//! rerun it with `REMEM_WINDOWS_SEED=<seed>`.
+
+use crate::support::Database;
+use remem_core::conflict::{Placed, Placing, Window, as_of, resolve, retract};
+use remem_core::{
+    Actor, Batch, Closing, Draft, EntryId, Evidence, Facets, Scope, Tier, Timestamp, Trust,
+};
+use remem_store::conformance::{NOON, admit, id, scope};
+use remem_store::{EntryState, Filter, Page, ReadAt, Store};
+use remem_store_sql::{Location, SqliteStore};
+use std::hash::{BuildHasher, Hasher};
+
+const STATEMENTS: u64 = 40;
+/// Instants that statements are about lie below, around the time of writing.
+const SPAN: u64 = 60;
+const SLOT: &str = "colour";
+
+struct Random(u64);
+
+impl Random {
+    fn fresh() -> Random {
+        let given = std::env::var("REMEM_WINDOWS_SEED")
+            .ok()
+            .map(|text| text.parse().unwrap());
+        let seed = given.unwrap_or_else(|| std::hash::RandomState::new().build_hasher().finish());
+        println!("seed: REMEM_WINDOWS_SEED={seed}");
+        Random(seed)
+    }
+
+    fn below(&mut self, bound: u64) -> u64 {
+        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        (z ^ (z >> 31)) % bound
+    }
+}
+
+/// The windows as rulings alone leave them.
+#[derive(Default)]
+struct Model(Vec<Placed<EntryId>>);
+
+impl Model {
+    fn close(&mut self, id: &EntryId, at: Timestamp) {
+        self.0
+            .iter_mut()
+            .filter(|row| &row.id == id)
+            .for_each(|row| row.window.to = Some(at));
+    }
+
+    fn put(&mut self, id: EntryId, window: Window) {
+        self.0.push(Placed { id, window });
+    }
+}
+
+/// The windows that the store has.
+async fn stored(store: &dyn Store, s: &Scope) -> Vec<Placed<EntryId>> {
+    let answers = store.slot(s, SLOT, 1_000).await.unwrap();
+    let placed = answers
+        .into_iter()
+        .filter(|answer| matches!(answer.state, EntryState::Live | EntryState::Invalidated));
+    let window = |facets: Facets, created_at, value| Window {
+        from: facets.valid_at.unwrap_or(created_at),
+        to: facets.invalid_at,
+        trust: facets.trust,
+        created_at,
+        value,
+    };
+    placed
+        .map(|answer| Placed {
+            id: answer.entry.id,
+            window: window(
+                answer.entry.facets,
+                answer.entry.created_at,
+                answer.entry.content,
+            ),
+        })
+        .collect()
+}
+
+fn draft(window: &Window, slot: bool) -> Draft {
+    let facets = Facets {
+        slot: slot.then(|| SLOT.to_owned()),
+        valid_at: Some(window.from),
+        invalid_at: window.to,
+        trust: window.trust,
+        ..Facets::default()
+    };
+    Draft {
+        content: window.value.clone(),
+        facets,
+        ..Draft::default()
+    }
+}
+
+/// The batch that carries a ruling out, and the model with it.
+fn carried(
+    mut batch: Batch,
+    s: &Scope,
+    model: &mut Model,
+    name: EntryId,
+    new: Window,
+    placing: Placing<EntryId>,
+) -> Batch {
+    let memory = || s.memory_ref.clone();
+    let at = batch.at();
+    match placing {
+        Placing::Same(row) => {
+            batch.strengthen(memory(), row, Evidence::of(new.trust, name.as_str(), "o"))
+        }
+        Placing::Apart(_) => batch.put(name, admit(s, draft(&new, false), at)),
+        Placing::Loses(_) => {
+            let lost = Window {
+                to: Some(new.from),
+                ..new
+            };
+            model.put(name.clone(), lost.clone());
+            batch.put(name, admit(s, draft(&lost, true), at))
+        }
+        Placing::Stands { to, close } => {
+            for (row, end) in close {
+                model.close(&row, end);
+                batch = batch.close(memory(), row, Closing::Untrue(end), Some(name.clone()));
+            }
+            let stands = Window { to, ..new };
+            model.put(name.clone(), stands.clone());
+            batch.put(name, admit(s, draft(&stands, true), at))
+        }
+    }
+}
+
+async fn persistent_rows(store: &dyn Store, s: &Scope) -> u64 {
+    let counts = store
+        .retention(&s.tenant, &Actor::Host, None)
+        .await
+        .unwrap();
+    counts
+        .iter()
+        .filter(|count| count.tier == Tier::Persistent)
+        .map(|count| count.entries)
+        .sum()
+}
+
+async fn holds_what_rulings_say(store: &dyn Store, random: &mut Random, tenant: &str) {
+    let s = scope(tenant, "m");
+    let mut model = Model::default();
+    let mut now = NOON;
+    let mut rows = 0;
+    for n in 0..STATEMENTS {
+        now = now.plus_ms(random.below(3) as i64);
+        let from = NOON.plus_ms(random.below(SPAN) as i64 - 30);
+        let to = (random.below(4) == 0).then(|| from.plus_ms(1 + random.below(20) as i64));
+        // Nobody's word for it has no slot at all (see `Admission::admit`), so that the rest is
+        // what slots hold.
+        let trust =
+            [Trust::Model, Trust::Tool, Trust::Action, Trust::Operator][random.below(4) as usize];
+        let batch = Batch::new(s.tenant.clone(), now);
+        let before = stored(store, &s).await;
+        let batch = if random.below(8) == 0 {
+            let Some(row) = retract(from, trust, &before) else {
+                continue;
+            };
+            model.close(&row, from);
+            batch.close(s.memory_ref.clone(), row, Closing::Untrue(from), None)
+        } else {
+            let new = Window {
+                from,
+                to,
+                trust,
+                created_at: now,
+                value: format!("value {}", random.below(5)),
+            };
+            let placing = resolve(&new, &before);
+            carried(batch, &s, &mut model, id(&format!("e{n}")), new, placing)
+        };
+        store
+            .commit(batch)
+            .await
+            .unwrap_or_else(|error| panic!("statement {n}: {error:?}"));
+        let after = persistent_rows(store, &s).await;
+        assert!(after >= rows, "inv_44: {rows} rows, then {after}");
+        rows = after;
+        if n % 8 == 7 || n + 1 == STATEMENTS {
+            compare(store, &s, &model, now).await;
+        }
+    }
+}
+
+async fn compare(store: &dyn Store, s: &Scope, model: &Model, now: Timestamp) {
+    let kept = stored(store, s).await;
+    for (n, one) in kept.iter().enumerate() {
+        assert!(
+            one.window.to.is_none_or(|to| one.window.from <= to),
+            "inv_41: {one:?}"
+        );
+        for other in &kept[n + 1..] {
+            let a = &one.window;
+            let b = &other.window;
+            let apart = a.is_empty()
+                || b.is_empty()
+                || a.to.is_some_and(|to| to <= b.from)
+                || b.to.is_some_and(|to| to <= a.from);
+            assert!(apart, "inv_40: {one:?} {other:?}");
+        }
+    }
+    let page = Page {
+        limit: 1_000,
+        after: None,
+    };
+    for ms in -35..=(SPAN as i64 + 5) {
+        let then = NOON.plus_ms(ms);
+        let entries = store
+            .list(
+                s,
+                &Filter::default(),
+                &page,
+                &ReadAt::AsOf { then, at: now },
+            )
+            .await
+            .unwrap();
+        let held: Vec<&EntryId> = entries
+            .iter()
+            .filter(|entry| entry.facets.slot.is_some())
+            .map(|entry| &entry.id)
+            .collect();
+        assert!(held.len() <= 1, "inv_45: {held:?} at {ms}");
+        assert_eq!(
+            held.first().copied(),
+            as_of(then, &model.0).map(|row| &row.id),
+            "as of {ms}"
+        );
+    }
+    let live = store
+        .list(s, &Filter::default(), &page, &ReadAt::Now(now))
+        .await
+        .unwrap();
+    let live: Vec<&EntryId> = live
+        .iter()
+        .filter(|entry| entry.facets.slot.is_some())
+        .map(|entry| &entry.id)
+        .collect();
+    let expected: Vec<&EntryId> = as_of(now, &model.0)
+        .map(|row| &row.id)
+        .into_iter()
+        .collect();
+    assert_eq!(live, expected, "inv_46: what is so now is what is read now");
+}
+
+#[tokio::test]
+async fn inv_40_41_44_45_statements_in_any_order_sqlite() {
+    let store = SqliteStore::open(Location::Memory, 1).unwrap();
+    let mut random = Random::fresh();
+    for n in 0..40 {
+        holds_what_rulings_say(&store, &mut random, &format!("t{n}")).await;
+    }
+}
+
+#[tokio::test]
+async fn inv_40_41_44_45_statements_in_any_order_postgres() {
+    let store = Database::fresh().await.open().await;
+    let mut random = Random::fresh();
+    for n in 0..6 {
+        holds_what_rulings_say(&store, &mut random, &format!("t{n}")).await;
+    }
+}

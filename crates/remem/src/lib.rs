@@ -1,0 +1,66 @@
+//! The library behind the program `remem`: configuration, commands, the HTTP client and the models
+//! that make vectors. The only crate that names a concrete store or port.
+//!
+//! Public is what the program itself calls (`main`) and what `remem-eval` needs to open a host with
+//! the same options and settings and to print like a command. Nothing else may be.
+
+mod agents;
+mod cli;
+mod commands;
+mod config;
+mod embedder;
+mod endpoint;
+mod host;
+mod http_door;
+mod jwt;
+mod keyset;
+mod model;
+mod output;
+mod post;
+mod seams;
+mod settings;
+
+pub use cli::Global;
+pub use output::{json as print_json, table as print_table};
+pub use settings::Settings;
+
+use clap::Parser;
+use std::process::ExitCode;
+
+/// Runs the program `remem` with the arguments of this process.
+pub fn main() -> ExitCode {
+    run_program(async { commands::run(cli::Cli::parse()).await })
+}
+
+/// Runs a program to its end: prints its error, if there is one, and returns the exit code that
+/// scripts can tell it by.
+pub fn run_program(program: impl Future<Output = anyhow::Result<()>>) -> ExitCode {
+    quiet_panics();
+    let runtime = match tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()
+    {
+        Ok(runtime) => runtime,
+        Err(error) => {
+            eprintln!("error: cannot start: {error}");
+            return ExitCode::FAILURE;
+        }
+    };
+    match runtime.block_on(program) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::from(output::exit_code(&error))
+        }
+    }
+}
+
+/// A panic message can hold anything the program was working on: only its place is printed.
+fn quiet_panics() {
+    std::panic::set_hook(Box::new(|info| {
+        let place = info
+            .location()
+            .map_or_else(String::new, |l| format!(" at {}:{}", l.file(), l.line()));
+        eprintln!("internal error{place}; please report it");
+    }));
+}

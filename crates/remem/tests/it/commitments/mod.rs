@@ -1,0 +1,4 @@
+//! Commitments of the real host: at the command line, and on nodes that die.
+
+mod commands;
+mod nodes;

@@ -1,0 +1,29 @@
+//! The real binary from outside: commands, HTTP on the loopback, signals, and the files it keeps.
+#![allow(
+    clippy::unwrap_used,
+    clippy::disallowed_methods,
+    reason = "a test fails by panicking and lives in real time"
+)]
+
+mod agents;
+mod cli;
+mod commitments;
+mod common;
+mod copy;
+mod crash;
+mod erasure;
+mod forget;
+mod jwt;
+mod mcp;
+mod models;
+mod nodes;
+mod openwop;
+mod outage;
+mod proposals;
+mod runs;
+mod secrets;
+mod shutdown;
+mod vault;
+mod waiting;
+mod webhooks;
+mod workshop;

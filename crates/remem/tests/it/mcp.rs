@@ -1,0 +1,113 @@
+//! Proves that the official MCP client for Python can use the host: over stdio and over streamable
+//! HTTP, with the newest protocol and with the handshake of older ones. What is checked is in
+//! `mcp_client.py`.
+//!
+//! Needs a Python that has the PyPI package `mcp`; its path is in `REMEM_TEST_PYTHON`.
+
+use crate::common;
+use crate::common::{KEY, Server, run};
+use reqwest::Method;
+use serde_json::json;
+use std::path::Path;
+use std::process::Command;
+
+/// Runs the client and requires that all its checks held, with a protocol version that begins like
+/// this.
+fn converse(arguments: &[&str], version: &str) {
+    let Some(python) = std::env::var_os("REMEM_TEST_PYTHON") else {
+        panic!(
+            "REMEM_TEST_PYTHON is not set: run `scripts/test`, which installs the MCP client for Python and sets it"
+        );
+    };
+    let script = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("tests")
+        .join("mcp_client.py");
+    let ran = run(Command::new(python).arg(script).args(arguments)).exits(0);
+    let held: usize = ran
+        .stdout
+        .split(' ')
+        .next()
+        .and_then(|n| n.parse().ok())
+        .unwrap_or(0);
+    assert!(
+        held >= 60,
+        "the client went through everything: {}",
+        ran.stdout
+    );
+    assert!(
+        ran.stdout.contains(&format!("with protocol {version}")),
+        "{}",
+        ran.stdout
+    );
+}
+
+fn over_stdio(mode: &str, version: &str) {
+    let folder = tempfile::tempdir().unwrap();
+    converse(
+        &[
+            "stdio",
+            mode,
+            env!("CARGO_BIN_EXE_remem"),
+            folder.path().to_str().unwrap(),
+        ],
+        version,
+    );
+}
+
+fn over_http(mode: &str, version: &str) {
+    let folder = tempfile::tempdir().unwrap();
+    let server = Server::start(folder.path());
+    converse(&["http", mode, &server.url, KEY], version);
+}
+
+#[test]
+fn the_newest_protocol_works_over_stdio() {
+    over_stdio("auto", "2026-");
+}
+
+#[test]
+fn the_older_handshake_works_over_stdio() {
+    over_stdio("legacy", "2025-");
+}
+
+#[test]
+fn the_newest_protocol_works_over_http() {
+    over_http("auto", "2026-");
+}
+
+#[test]
+fn the_older_handshake_works_over_http() {
+    over_http("legacy", "2025-");
+}
+
+#[tokio::test]
+async fn without_a_good_key_nothing_is_said_over_http() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = Server::start(folder.path());
+    let message = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {}});
+    let ask = |request: reqwest::RequestBuilder| {
+        let request = request
+            .header("accept", "application/json, text/event-stream")
+            .json(&message);
+        common::client::finish(request)
+    };
+    let nobody = ask(server.client().anonymous(Method::POST, "/mcp"))
+        .await
+        .unwrap()
+        .is(401);
+    assert_eq!(
+        (nobody.header("www-authenticate"), &nobody.json()["error"]),
+        ("Bearer", &json!("unauthenticated"))
+    );
+    ask(server
+        .client()
+        .with_key("wrong")
+        .request(Method::POST, "/mcp"))
+    .await
+    .unwrap()
+    .is(401);
+    ask(server.client().request(Method::POST, "/mcp"))
+        .await
+        .unwrap()
+        .is(200);
+}
