@@ -7,6 +7,7 @@
 #![warn(missing_docs)]
 
 pub mod conformance;
+pub mod deadline;
 pub mod directory;
 pub mod faulty;
 pub mod kin;

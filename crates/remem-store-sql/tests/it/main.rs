@@ -20,3 +20,4 @@ mod tenant_isolation;
 mod trigrams;
 mod validity_windows;
 mod vector_search;
+mod waiting;

@@ -3,7 +3,7 @@
 //! The same tests run on both.
 
 use remem_store::{Directory, Review, Store};
-use remem_store_sql::postgres::{EXACT_MAX, Options, Target, migrate};
+use remem_store_sql::postgres::{EXACT_MAX, Options, Target, WAITERS_MAX, migrate};
 use remem_store_sql::{Location, PostgresStore, SqliteDirectory, SqliteStore};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -55,7 +55,9 @@ async fn postgres() -> Opened {
         .unwrap(),
         worker: None,
         connections: 4,
-        wait: Duration::from_secs(2),
+        // Long enough for a machine that is busy with other tests.
+        wait: Duration::from_secs(20),
+        waiters_max: WAITERS_MAX,
         deadline: Duration::from_secs(10),
         exact_max: EXACT_MAX,
         local_ms: || 0,

@@ -8,7 +8,7 @@
 
 pub mod workshop;
 
-use remem_store_sql::postgres::{EXACT_MAX, Options, PostgresStore, Target, migrate};
+use remem_store_sql::postgres::{EXACT_MAX, Options, PostgresStore, Target, WAITERS_MAX, migrate};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use tokio_postgres::{Client, NoTls};
@@ -80,6 +80,7 @@ impl Database {
             connections,
             // Long enough for a machine that is busy with other tests.
             wait: Duration::from_secs(20),
+            waiters_max: WAITERS_MAX,
             deadline: Duration::from_secs(20),
             exact_max: EXACT_MAX,
             local_ms: || {
