@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::Command;
 
 /// Each crate with the crates of this workspace it may depend on (tests may use more).
-const ARROWS: [(&str, &[&str]); 9] = [
+const ARROWS: [(&str, &[&str]); 10] = [
     ("remem-core", &[]),
     ("remem-store", &["remem-core"]),
     ("remem-store-sql", &["remem-core", "remem-store"]),
@@ -35,9 +35,22 @@ const ARROWS: [(&str, &[&str]); 9] = [
         "remem-eval",
         &["remem", "remem-core", "remem-engine", "remem-wire"],
     ),
+    (
+        TESTKIT,
+        &[
+            "remem-core",
+            "remem-engine",
+            "remem-server",
+            "remem-store",
+            "remem-store-sql",
+            "remem-wire",
+        ],
+    ),
 ];
 /// Programs with the only crates that may depend on them, tests and tools included.
 const USERS: [(&str, &[&str]); 2] = [("remem", &["remem-eval"]), ("remem-eval", &[])];
+/// What tests share. No crate uses it but as a development dependency.
+const TESTKIT: &str = "remem-testkit";
 /// What a crate must not use from outside, because it would let it do what it may not.
 const FORBIDDEN: [(&str, &[&str]); 4] = [
     (
@@ -95,6 +108,12 @@ pub fn check(root: &Path) -> Vec<String> {
                 ));
             }
             if !dependency["kind"].is_null() {
+                continue;
+            }
+            if target == TESTKIT {
+                breaches.push(format!(
+                    "{name} may use {TESTKIT} in its tests alone: make it a dev-dependency"
+                ));
                 continue;
             }
             let allowed = ARROWS

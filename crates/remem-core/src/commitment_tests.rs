@@ -185,6 +185,8 @@ fn it_is_read_as_it_was_written() {
 }
 
 proptest! {
+    #![proptest_config(crate::test_cases::config(64, 256))]
+
     #[test]
     fn a_predicate_fires_with_every_turn_to_true_and_never_otherwise(seen in prop::collection::vec(any::<bool>(), 0..60), once: bool) {
         let mut one = predicate(once);

@@ -484,6 +484,8 @@ fn walk(steps: &[(i64, Option<i64>, u8, Trust, bool)], mut look: impl FnMut(&Row
 }
 
 proptest! {
+    #![proptest_config(crate::test_cases::config(64, 256))]
+
     #[test]
     fn inv_40_windows_stay_disjoint(steps in steps()) {
         let rows = walk(&steps, |_, _| {});

@@ -139,6 +139,8 @@ mod tests {
     }
 
     proptest! {
+        #![proptest_config(crate::test_cases::config(64, 256))]
+
         #[test]
         fn a_byte_a_component_keeps_the_angle(a in prop::collection::vec(-1f32..1.0, 64), b in prop::collection::vec(-1f32..1.0, 64)) {
             let exact = |x: &[f32], y: &[f32]| x.iter().zip(y).map(|(x, y)| f64::from(*x) * f64::from(*y)).sum::<f64>();

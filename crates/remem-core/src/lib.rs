@@ -39,6 +39,8 @@ pub mod sabotage;
 pub mod schedule;
 pub mod slots;
 pub mod subject;
+#[cfg(test)]
+mod test_cases;
 pub mod trgm;
 pub mod trust;
 pub mod typology;

@@ -156,6 +156,8 @@ mod tests {
     }
 
     proptest! {
+        #![proptest_config(crate::test_cases::config(64, 256))]
+
         #[test]
         fn inv_62_untrusted_sources_alone_never_promote(threads in prop::collection::vec(0..100u8, 1..60), threshold in 0..9u32) {
             let list: Vec<String> = threads.iter().map(u8::to_string).collect();

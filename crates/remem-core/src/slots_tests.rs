@@ -125,6 +125,8 @@ fn facts_have_the_slots_of_consolidation() {
 }
 
 proptest::proptest! {
+    #![proptest_config(crate::test_cases::config(64, 256))]
+
     #[test]
     fn a_slot_is_two_short_keys(text in "(always |never |use |for |when |prefer |send )?([a-zA-Z'#]{1,8}[ ,]? ?){0,12}(as|for|in|over)? ?[a-z ]{0,20}") {
         if let Some(slot) = procedural_slot(&text) {

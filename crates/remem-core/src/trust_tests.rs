@@ -162,6 +162,8 @@ fn the_strongest_stay() {
 }
 
 proptest! {
+    #![proptest_config(crate::test_cases::config(64, 256))]
+
     #[test]
     fn union_is_that_of_sets(a in any_sources(30), b in any_sources(30), c in any_sources(30)) {
         let a = sources(&a);

@@ -136,6 +136,8 @@ fn clocks_are_told_from_numbers() {
 }
 
 proptest::proptest! {
+    #![proptest_config(crate::test_cases::config(64, 256))]
+
     #[test]
     fn any_text_has_a_kind(text in "(?s).{0,200}|[\\[{\":,> a-zA-Z\n`]{0,120}") {
         let _ = classify(&text);

@@ -80,6 +80,8 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
+        #![proptest_config(proptest::test_runner::Config::with_cases(remem_testkit::cases(64, 256)))]
+
         #[test]
         fn only_the_same_key_and_place_open_what_nobody_changed(
             key: [u8; 32],

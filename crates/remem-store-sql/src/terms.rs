@@ -661,7 +661,7 @@ mod tests {
     }
 
     proptest! {
-        #![proptest_config(ProptestConfig { cases: 64, failure_persistence: None, ..ProptestConfig::default() })]
+        #![proptest_config(ProptestConfig { cases: remem_testkit::cases(64, 256), failure_persistence: None, ..ProptestConfig::default() })]
 
         #[test]
         fn random_texts_have_the_words_they_have_in_fts5(texts in vec(vec(piece(), 0..40).prop_map(|pieces| pieces.concat()), 1..40)) {

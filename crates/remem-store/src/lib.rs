@@ -1,22 +1,19 @@
-//! The seam between deciding and storing: the `Store`, `Review` and `Directory` traits, their
-//! errors, the conformance suite that every store must pass, and a store that fails on purpose.
+//! The seam between deciding and storing: the `Store`, `Review` and `Directory` traits and their
+//! errors. What every store must do is written down as the conformance suite in `remem-testkit`.
 //!
 //! This crate may not know a database: no transaction, connection, SQL or vendor word crosses the
 //! seam. Read-then-write safety comes from `Batch::expect` and idempotency keys, never from a lock
 //! held across calls.
 #![warn(missing_docs)]
 
-pub mod conformance;
 pub mod deadline;
 pub mod directory;
-pub mod faulty;
 pub mod kin;
 pub mod read;
 pub mod store;
 pub mod workshop;
 
 pub use directory::{Directory, KeyHash, KeyRecord, Tenant};
-pub use faulty::FaultyStore;
 pub use kin::{EntryState, Lineage, Relative, Signed, Trace, Traced};
 pub use read::{
     Around, Candidate, Filter, Found, Page, Position, Probe, ReadAt, ScopeStats, ScopeSummary, Tie,

@@ -533,7 +533,7 @@ fn words(text: &str) -> BTreeSet<String> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(96))]
+    #![proptest_config(crate::test_cases::config(64, 96))]
 
     #[test]
     fn inv_60_compounding_twice_changes_nothing(rows in any_week(), seed in any::<u64>()) {

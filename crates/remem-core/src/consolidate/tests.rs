@@ -9,7 +9,7 @@ use proptest::prelude::*;
 use std::collections::{HashMap, HashSet};
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 24, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(crate::test_cases::config(24, 96))]
 
     #[test]
     fn a_second_plan_decides_nothing_and_order_of_input_does_not_matter(seed: u64, count in 2usize..120) {

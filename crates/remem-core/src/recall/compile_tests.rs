@@ -296,6 +296,8 @@ fn any_entries(prefix: &'static str, most: usize) -> impl Strategy<Value = Vec<E
 }
 
 proptest! {
+    #![proptest_config(crate::test_cases::config(64, 256))]
+
     #[test]
     fn no_text_forges_a_line_or_a_fence(standing in any_entries("s", 4), found in any_entries("h", 4)) {
         let block = compile(&standing.iter().collect::<Vec<_>>(), &shown(&found), &count, 1_000_000);

@@ -141,6 +141,8 @@ fn a_strong_best_is_relevant_and_a_weak_one_is_not() {
 }
 
 proptest! {
+    #![proptest_config(crate::test_cases::config(64, 256))]
+
     #[test]
     fn more_of_a_signal_is_never_less_probable(a in 0..=WHOLE, b in 0..=WHOLE, cosine in prop::option::of(0..=WHOLE), margin in 0..=WHOLE) {
         let of = |lexical, cosine| confidence(&signals(lexical, cosine, margin), &Calibration::default());

@@ -565,6 +565,8 @@ fn asked(per_source: Option<u32>) -> RankRequest {
 }
 
 proptest! {
+    #![proptest_config(crate::test_cases::config(64, 256))]
+
     #[test]
     fn parts_sum_to_the_score_and_movers_are_small(rows in any_rows()) {
         let entries = entries_of(&rows);

@@ -268,6 +268,8 @@ fn a_turn_of_the_year_is_no_trap() {
 }
 
 proptest! {
+    #![proptest_config(crate::test_cases::config(64, 256))]
+
     #[test]
     fn whatever_is_read_is_a_range_of_the_query(
         words in prop::collection::vec(prop::sample::select(vec![

@@ -103,6 +103,8 @@ fn text() -> impl Strategy<Value = String> {
 }
 
 proptest! {
+    #![proptest_config(crate::test_cases::config(64, 256))]
+
     #[test]
     fn order_repetition_case_and_punctuation_do_not_count(words in proptest::collection::vec("[a-z0-9éäя日]{1,8}", 1..12), turn in 0usize..12) {
         let plain = of(&words.join(" "));

@@ -2,6 +2,7 @@
 //! more than the budget, and no word that is not in a source. One digest is written down, so that a
 //! change of the algorithm shows.
 
+use crate::test_cases::config;
 use proptest::prelude::*;
 use remem_core::Timestamp;
 use remem_core::distill::{Archive, Digest, ENGINE, Limits, Refusal, Source, plan};
@@ -77,7 +78,7 @@ fn shuffled(sources: &[Source], seed: u64) -> Vec<Source> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 100, ..ProptestConfig::default() })]
+    #![proptest_config(config(64, 100))]
 
     #[test]
     fn the_bytes_depend_on_the_set_alone(sources in sources(), budget in 0..2_000u64, seed: u64) {

@@ -3,6 +3,7 @@
 //! and precision and recall are printed. Rows that are known to be missed count against the
 //! figures. Then what must hold for every text.
 
+use crate::test_cases::config;
 use jiff::tz::TimeZone;
 use proptest::prelude::*;
 use remem_core::infer::{
@@ -238,7 +239,7 @@ fn checked(text: &str, at: i64, zone: &TimeZone, trusted: bool) -> Vec<Promise> 
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(768))]
+    #![proptest_config(config(192, 768))]
 
     #[test]
     fn promises_are_well_formed_and_always_the_same(text in text(), at in -1_000_000_000_000i64..9_000_000_000_000, zone in zone(), trusted: bool) {

@@ -9,3 +9,5 @@ mod infer;
 mod mirror;
 mod proposals;
 mod redaction;
+#[path = "../../src/test_cases.rs"]
+mod test_cases;

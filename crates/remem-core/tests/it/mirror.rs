@@ -2,6 +2,7 @@
 //! masked and what must not, what is a trace and what only speaks of one; and what holds for any
 //! text.
 
+use crate::test_cases::config;
 use proptest::prelude::*;
 use remem_core::mirror::{PiiKind, find_pii, mask, trace_shape};
 
@@ -169,7 +170,7 @@ fn pieces() -> impl Strategy<Value = String> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(1000))]
+    #![proptest_config(config(250, 1000))]
 
     #[test]
     fn masking_twice_is_masking_once(text in pieces()) {

@@ -853,6 +853,8 @@ async fn a_stream_ends_with_its_token() {
 }
 
 proptest! {
+    #![proptest_config(proptest::test_runner::Config::with_cases(remem_testkit::cases(64, 256)))]
+
     /// One changed byte anywhere makes another token, which is none.
     #[test]
     fn a_token_that_was_tampered_with_is_refused(at in 0usize..4096, byte in proptest::sample::select(b"ABCXYZabcxyz0189-_.".to_vec())) {

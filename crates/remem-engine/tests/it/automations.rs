@@ -1,12 +1,11 @@
 //! Automations on the clock: one run a tick, missed ticks become one, and nothing is lost with a
 //! process.
 
-use crate::common;
-use crate::common::{Ground, Node};
 use remem_engine::registry::{self, Mode, PassReport};
+use remem_testkit::{NOON, TestEnv, TestHost};
 use serde_json::{Value, json};
 
-async fn fire(node: &Node) -> PassReport {
+async fn fire(node: &TestHost) -> PassReport {
     node.engine
         .run_pass(
             registry::find("fire").unwrap(),
@@ -17,7 +16,7 @@ async fn fire(node: &Node) -> PassReport {
         .unwrap()
 }
 
-async fn put(node: &Node, id: &str, schedule: Value) {
+async fn put(node: &TestHost, id: &str, schedule: Value) {
     let workflow = json!({"id": "tidy-up", "nodes": [{"id": "a", "typeId": "core.noop"}]});
     node.engine
         .put_workflow(
@@ -36,9 +35,9 @@ async fn put(node: &Node, id: &str, schedule: Value) {
 
 #[tokio::test]
 async fn every_tick_starts_one_run_on_whichever_node() {
-    let ground = Ground::fresh().await;
-    let one = ground.node().await;
-    let two = ground.node().await;
+    let env = TestEnv::new().await;
+    let one = env.host().await;
+    let two = env.host().await;
     put(&one, "hourly", json!({"every": "PT1H"})).await;
     assert_eq!(fire(&one).await.changed, 0);
     one.at(3_600);
@@ -61,14 +60,14 @@ async fn every_tick_starts_one_run_on_whichever_node() {
     let info = one.engine.automation(&one.caller, "hourly").await.unwrap();
     assert_eq!(info.last_run_id.as_deref(), Some(run.id.as_str()));
     assert_eq!(
-        info.next_due.map(|at| (at.0 - common::NOON.0) / 1_000),
+        info.next_due.map(|at| (at.0 - NOON.0) / 1_000),
         Some(7 * 3_600)
     );
 }
 
 #[tokio::test]
 async fn a_single_time_is_a_single_time_and_a_paused_one_waits() {
-    let node = Ground::fresh().await.node().await;
+    let node = TestEnv::new().await.host().await;
     put(&node, "once", json!({"at": "2023-11-14T23:13:20Z"})).await;
     put(&node, "paused", json!({"every": "PT1H"})).await;
     node.engine
@@ -84,7 +83,7 @@ async fn a_single_time_is_a_single_time_and_a_paused_one_waits() {
 
 #[tokio::test]
 async fn what_is_not_there_any_more_holds_nothing_up() {
-    let node = Ground::fresh().await.node().await;
+    let node = TestEnv::new().await.host().await;
     put(&node, "hourly", json!({"every": "PT1H"})).await;
     node.engine
         .delete_workflow(&node.caller, "tidy-up")

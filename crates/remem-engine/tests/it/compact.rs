@@ -1,13 +1,12 @@
 //! Compaction of a memory: what is made, what is told, what goes, what is redacted, and that
 //! nothing is lost on the way.
 
-use crate::common::world;
-use crate::common::world::{Host, Meddler, Place};
 use remem_core::{Change, Draft, EntryId, Reason, Tier, Timestamp, Trust};
 use remem_engine::EngineError;
 use remem_engine::jobs::WorkError;
 use remem_engine::search::SearchRequest;
-use remem_store::{EntryState, FaultyStore, ReadAt, StoreError};
+use remem_store::{EntryState, ReadAt, StoreError};
+use remem_testkit::{NOON, TestEnv, TestHost, cases};
 use serde_json::{Value, json};
 use std::sync::Arc;
 
@@ -15,7 +14,7 @@ fn all() -> Value {
     json!({"include": "all"})
 }
 
-async fn fill(host: &Host, count: usize) -> Vec<String> {
+async fn fill(host: &TestHost, count: usize) -> Vec<String> {
     let mut ids = Vec::new();
     for n in 0..count {
         ids.push(
@@ -34,15 +33,15 @@ async fn fill(host: &Host, count: usize) -> Vec<String> {
 
 #[tokio::test]
 async fn many_become_one_that_is_there_at_once() {
-    let place = Place::new();
-    let host = place.host().await;
+    let env = TestEnv::sqlite();
+    let host = env.host().await;
     let ids = fill(&host, 40).await;
     let report = host.work("compact", "m", all()).await.unwrap();
     assert_eq!((report.examined, report.changed), (40, 40));
     let live = host.live("m").await;
     assert_eq!(live.len(), 1);
     let output = &live[0];
-    let told = host.told("memory.compacted").await;
+    let told = host.payloads("memory.compacted").await;
     let expected = json!({
         "memoryRef": "m", "outputId": output.id.as_str(), "sourceIds": ids, "sourceCount": 40, "trigger": "host-managed",
         "byteSize": output.content.len(),
@@ -108,9 +107,8 @@ async fn many_become_one_that_is_there_at_once() {
         };
         let id = EntryId::parse(id).unwrap();
         assert!(
-            place
-                .meddler
-                .inner
+            env.faults
+                .inner()
                 .get(&host.scope("m"), &id, &at)
                 .await
                 .unwrap()
@@ -138,10 +136,10 @@ async fn many_become_one_that_is_there_at_once() {
 #[tokio::test]
 async fn a_hundred_are_named_and_more_are_counted() {
     for (count, named) in [(100, true), (101, false)] {
-        let host = Place::new().host().await;
+        let host = TestEnv::sqlite().host().await;
         fill(&host, count).await;
         host.work("compact", "m", all()).await.unwrap();
-        let told = host.told("memory.compacted").await;
+        let told = host.payloads("memory.compacted").await;
         assert_eq!(
             (
                 told.len(),
@@ -159,7 +157,7 @@ async fn a_hundred_are_named_and_more_are_counted() {
 
 #[tokio::test]
 async fn what_is_meant_to_last_is_left_unless_all_is_wanted() {
-    let host = Place::new().host().await;
+    let host = TestEnv::sqlite().host().await;
     host.put("m", "Vera keeps the spare key.").await;
     for n in 0..3 {
         host.put_draft(
@@ -173,7 +171,7 @@ async fn what_is_meant_to_last_is_left_unless_all_is_wanted() {
         )
         .await;
     }
-    let ends = Some(Timestamp(world::NOON.0 + 100_000_000));
+    let ends = Some(Timestamp(NOON.0 + 100_000_000));
     host.put_draft(
         "m",
         Draft {
@@ -198,8 +196,8 @@ async fn what_is_meant_to_last_is_left_unless_all_is_wanted() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_run_that_began_before_reads_the_sources_until_it_ends() {
-    let place = Place::new();
-    let host = place.host().await;
+    let env = TestEnv::sqlite();
+    let host = env.host().await;
     let ids = fill(&host, 3).await;
     let read = json!({"id": "r", "typeId": "core.identity", "config": {"memoryAction": "read", "memoryRef": "m", "into": "all"}});
     let run = host
@@ -208,9 +206,8 @@ async fn a_run_that_began_before_reads_the_sources_until_it_ends() {
     host.work("compact", "m", all()).await.unwrap();
     assert_eq!(host.live("m").await.len(), 1);
     assert!(
-        place
-            .meddler
-            .inner
+        env.faults
+            .inner()
             .ended(host.tenant(), 9)
             .await
             .unwrap()
@@ -220,9 +217,8 @@ async fn a_run_that_began_before_reads_the_sources_until_it_ends() {
     let ended = host.carry_on(&run).await;
     assert_eq!(ended.state.variables["all"].as_array().unwrap().len(), 3);
     assert_eq!(
-        place
-            .meddler
-            .inner
+        env.faults
+            .inner()
             .ended(host.tenant(), 9)
             .await
             .unwrap()
@@ -231,9 +227,8 @@ async fn a_run_that_began_before_reads_the_sources_until_it_ends() {
     );
     assert!(host.run_pass("purge").await.changed >= 3);
     assert!(
-        place
-            .meddler
-            .inner
+        env.faults
+            .inner()
             .ended(host.tenant(), 9)
             .await
             .unwrap()
@@ -247,9 +242,8 @@ async fn a_run_that_began_before_reads_the_sources_until_it_ends() {
     };
     let id = EntryId::parse(&ids[0]).unwrap();
     assert!(
-        place
-            .meddler
-            .inner
+        env.faults
+            .inner()
             .get(&host.scope("m"), &id, &snapshot)
             .await
             .unwrap()
@@ -262,7 +256,7 @@ async fn a_run_that_began_before_reads_the_sources_until_it_ends() {
 
 #[tokio::test]
 async fn markers_become_this_hosts_and_secrets_do_not_pass() {
-    let host = Place::new().host().await;
+    let host = TestEnv::sqlite().host().await;
     let value = "plum-harbour-Velvet-19";
     host.put("m", "The deployment uses [BYOK:openai-key] for the model.")
         .await;
@@ -304,19 +298,12 @@ async fn markers_become_this_hosts_and_secrets_do_not_pass() {
 
 #[tokio::test]
 async fn a_source_that_goes_meanwhile_stops_all_of_it() {
-    let place = Place::new();
-    let host = place.host().await;
+    let env = TestEnv::sqlite();
+    let host = env.host().await;
     let ids = fill(&host, 5).await;
-    let other = Arc::new(
-        Place {
-            store: place.meddler.inner.clone(),
-            ..place.clone()
-        }
-        .host()
-        .await,
-    );
+    let other = Arc::new(env.past_faults().host().await);
     let gone = ids[2].clone();
-    place.meddler.before_commits(move |batch| {
+    env.faults.before_each_commit(move |batch| {
         let other = other.clone();
         let gone = gone.clone();
         Box::pin(async move {
@@ -341,7 +328,7 @@ async fn a_source_that_goes_meanwhile_stops_all_of_it() {
         ),
         "{failed:?}"
     );
-    place.meddler.leave_commits_alone();
+    env.faults.clear_hook();
     assert_eq!(
         host.live("m")
             .await
@@ -351,7 +338,7 @@ async fn a_source_that_goes_meanwhile_stops_all_of_it() {
             .collect::<Vec<_>>(),
         [0, 1, 3, 4].map(|n| ids[n].as_str())
     );
-    assert!(host.told("memory.compacted").await.is_empty());
+    assert!(host.payloads("memory.compacted").await.is_empty());
     assert_eq!(
         host.work("compact", "m", all()).await.unwrap().changed,
         4,
@@ -360,7 +347,7 @@ async fn a_source_that_goes_meanwhile_stops_all_of_it() {
 }
 
 /// Every source is there, or an output that names it; never both, never neither.
-async fn nothing_is_lost(host: &Host, ids: &[String], story: &str) {
+async fn nothing_is_lost(host: &TestHost, ids: &[String], story: &str) {
     let live: Vec<String> = host
         .live("m")
         .await
@@ -388,14 +375,14 @@ async fn nothing_is_lost(host: &Host, ids: &[String], story: &str) {
         "{story}: nothing else is there"
     );
     assert_eq!(
-        host.told("memory.compacted").await.len(),
+        host.payloads("memory.compacted").await.len(),
         outputs.len(),
         "{story}"
     );
 }
 
 /// Two groups: more bytes than one takes.
-async fn fill_two(host: &Host) -> Vec<String> {
+async fn fill_two(host: &TestHost) -> Vec<String> {
     let mut ids = Vec::new();
     for n in 0..4 {
         ids.push(
@@ -419,18 +406,18 @@ async fn wherever_it_dies_no_source_goes_without_an_output() {
     for call in 0.. {
         let mut reached = false;
         for late in [false, true] {
-            let place = Place::new();
-            let host = place.host().await;
+            let env = TestEnv::sqlite();
+            let host = env.host().await;
             let ids = fill_two(&host).await;
-            place.meddler.die_at(call, late);
+            env.faults.crash_at(call, late);
             deaths += u32::from(host.work("compact", "m", all()).await.is_err());
-            reached |= place.meddler.has_died();
-            place.meddler.revive();
+            reached |= env.faults.has_crashed();
+            env.faults.restart();
             let story = format!("call {call}, late {late}");
             nothing_is_lost(&host, &ids, &story).await;
-            halves += u32::from(host.told("memory.compacted").await.len() == 1);
-            place.later();
-            let next = place.host().await;
+            halves += u32::from(host.payloads("memory.compacted").await.len() == 1);
+            env.pass_leases();
+            let next = env.host().await;
             next.work("compact", "m", all()).await.unwrap();
             nothing_is_lost(&next, &ids, &story).await;
             assert_eq!(
@@ -451,29 +438,19 @@ async fn wherever_it_dies_no_source_goes_without_an_output() {
 
 #[tokio::test(start_paused = true)]
 async fn a_store_that_fails_now_and_then_loses_nothing() {
-    let mut fired = 0;
-    for seed in 0..40 {
-        let place = Place::new();
-        let host = place.host().await;
+    let seeds = u64::from(cases(10, 40));
+    let mut injected = 0;
+    for seed in 0..seeds {
+        let env = TestEnv::sqlite();
+        let host = env.host().await;
         let ids = fill(&host, 30).await;
-        let faulty = Arc::new(FaultyStore::new(
-            Meddler::over(place.meddler.inner.clone()),
-            seed,
-            30,
-        ));
-        Place {
-            store: faulty.clone(),
-            ..place.clone()
-        }
-        .host()
-        .await
-        .insist("compact", "m", all())
-        .await;
+        let failing = env.failing(seed, 30);
+        failing.host().await.insist("compact", "m", all()).await;
         nothing_is_lost(&host, &ids, &format!("seed {seed}")).await;
         assert_eq!(host.live("m").await.len(), 1, "seed {seed}");
-        fired += faulty.fired();
+        injected += failing.faults.injected();
     }
-    assert!(fired > 40, "the store did fail: {fired}");
+    assert!(injected > seeds, "the store did fail: {injected}");
 }
 
 fn in_session() -> remem_core::Facets {
@@ -486,8 +463,8 @@ fn in_session() -> remem_core::Facets {
 #[tokio::test]
 async fn a_digest_of_untrusted_texts_is_untrusted() {
     for (trust, expected) in [(Trust::Untrusted, true), (Trust::Tool, false)] {
-        let place = Place::new();
-        let host = place.host().await;
+        let env = TestEnv::sqlite();
+        let host = env.host().await;
         fill(&host, 20).await;
         let facets = remem_core::Facets {
             trust,

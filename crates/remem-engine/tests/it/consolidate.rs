@@ -1,21 +1,21 @@
 //! Consolidation of a memory: what it merges, supersedes and leaves alone, what it tells, and that
 //! neither a crash nor another node at the same time changes what comes of it.
 
-use crate::common::world;
-use crate::common::world::{ENDING, Host, Meddler, Place};
+use crate::common::ENDING;
 use remem_core::{Draft, Reason, Tier};
 use remem_engine::ports::Clock;
-use remem_store::{EntryState, FaultyStore};
+use remem_store::EntryState;
+use remem_testkit::host::object;
+use remem_testkit::{NOON, Random, TestEnv, TestHost, cases};
 use serde_json::json;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 fn long(text: &str) -> String {
     format!("{text}{ENDING}")
 }
 
 /// What became of each of these entries.
-async fn fates(host: &Host, ids: &[String]) -> Vec<String> {
+async fn fates(host: &TestHost, ids: &[String]) -> Vec<String> {
     let mut fates = Vec::new();
     for id in ids {
         let lineage = host.lineage("m", id).await;
@@ -30,7 +30,7 @@ async fn fates(host: &Host, ids: &[String]) -> Vec<String> {
 
 #[tokio::test]
 async fn what_says_the_same_becomes_one_and_is_stronger() {
-    let host = Place::new().host().await;
+    let host = TestEnv::sqlite().host().await;
     let mut ids = Vec::new();
     for text in [
         "Vera keeps the spare key",
@@ -43,7 +43,7 @@ async fn what_says_the_same_becomes_one_and_is_stronger() {
     assert_eq!((report.examined, report.changed), (3, 2));
     assert_eq!(
         report.detail,
-        world::map(&json!({"inputCount": 3, "outputCount": 1, "merged": 2, "superseded": 0}))
+        object(&json!({"inputCount": 3, "outputCount": 1, "merged": 2, "superseded": 0}))
     );
     let live = host.live("m").await;
     assert_eq!(
@@ -78,7 +78,7 @@ async fn what_says_the_same_becomes_one_and_is_stronger() {
 
 #[tokio::test]
 async fn a_newer_answer_takes_the_place_of_the_old_one() {
-    let host = Place::new().host().await;
+    let host = TestEnv::sqlite().host().await;
     let old = host.put("m", "Nadia's role is auditor").await;
     host.work("consolidate", "m", json!({})).await.unwrap();
     let new = host.put("m", "Nadia's role is director").await;
@@ -86,7 +86,7 @@ async fn a_newer_answer_takes_the_place_of_the_old_one() {
     let report = host.work("consolidate", "m", json!({})).await.unwrap();
     assert_eq!(
         report.detail,
-        world::map(&json!({"inputCount": 3, "outputCount": 2, "merged": 0, "superseded": 1}))
+        object(&json!({"inputCount": 3, "outputCount": 2, "merged": 0, "superseded": 1}))
     );
     assert_eq!(
         host.texts("m").await,
@@ -123,7 +123,7 @@ async fn what_differs_in_what_matters_stays() {
         ("Vera told Otto about it", "Otto told Vera about it"),
         ("the valve was open", "the valve was closed"),
     ];
-    let host = Place::new().host().await;
+    let host = TestEnv::sqlite().host().await;
     for (one, other) in pairs {
         host.put("m", &long(one)).await;
         host.put("m", &long(other)).await;
@@ -137,12 +137,12 @@ async fn what_differs_in_what_matters_stays() {
 
 #[tokio::test]
 async fn entries_with_an_end_other_memories_and_other_tenants_are_left_alone() {
-    let place = Place::new();
-    let host = place.host().await;
-    let other = place.host_of("u").await;
+    let env = TestEnv::sqlite();
+    let host = env.host().await;
+    let other = env.host_of("u").await;
     let text = long("Vera keeps the spare key");
     for _ in 0..2 {
-        let ends = Some(world::NOON.plus_ms(1_000_000_000));
+        let ends = Some(NOON.plus_ms(1_000_000_000));
         host.put_draft(
             "m",
             Draft {
@@ -189,7 +189,7 @@ async fn entries_with_an_end_other_memories_and_other_tenants_are_left_alone() {
 
 #[tokio::test]
 async fn every_pass_says_what_it_did_also_if_that_was_nothing() {
-    let host = Place::new().host().await;
+    let host = TestEnv::sqlite().host().await;
     let first = host.put("m", &long("Vera keeps the spare key")).await;
     host.put("m", &long("Vera keeps the spare key.")).await;
     for _ in 0..2 {
@@ -201,7 +201,7 @@ async fn every_pass_says_what_it_did_also_if_that_was_nothing() {
         json!({"memoryRef": "m", "inputCount": 1, "outputCount": 1, "mergedIds": [], "trigger": "on-demand"}),
         json!({"memoryRef": "empty", "inputCount": 0, "outputCount": 0, "mergedIds": [], "trigger": "on-demand"}),
     ];
-    assert_eq!(host.told("agent.memory.consolidated").await, expected);
+    assert_eq!(host.payloads("agent.memory.consolidated").await, expected);
     // More than a hundred are counted, not named.
     for n in 0..102 {
         host.put(
@@ -211,7 +211,7 @@ async fn every_pass_says_what_it_did_also_if_that_was_nothing() {
         .await;
     }
     host.work("consolidate", "m", json!({})).await.unwrap();
-    let told = host.told("agent.memory.consolidated").await;
+    let told = host.payloads("agent.memory.consolidated").await;
     assert_eq!(
         told[3],
         json!({"memoryRef": "m", "inputCount": 103, "outputCount": 1, "trigger": "on-demand"})
@@ -226,7 +226,7 @@ async fn every_pass_says_what_it_did_also_if_that_was_nothing() {
 
 #[tokio::test]
 async fn a_dry_run_changes_nothing() {
-    let host = Place::new().host().await;
+    let host = TestEnv::sqlite().host().await;
     host.put("m", &long("Vera keeps the spare key")).await;
     host.put("m", &long("Vera keeps the spare key.")).await;
     let before = host.everything(&["m"]).await;
@@ -253,43 +253,31 @@ async fn a_dry_run_changes_nothing() {
 }
 
 /// A stream of facts, near-duplicates, traps and answers.
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, end: u64) -> u64 {
-        self.0 = self
-            .0
-            .wrapping_mul(6_364_136_223_846_793_005)
-            .wrapping_add(1_442_695_040_888_963_407);
-        (self.0 >> 33) % end
+fn text(random: &mut Random) -> String {
+    let who = ["Vera", "Otto", "Nadia"][random.below(3) as usize];
+    if random.below(4) == 0 {
+        return format!(
+            "{who}'s role is {}",
+            ["cook", "pilot", "teacher"][random.below(3) as usize]
+        );
     }
-
-    fn text(&mut self) -> String {
-        let who = ["Vera", "Otto", "Nadia"][self.below(3) as usize];
-        if self.below(4) == 0 {
-            return format!(
-                "{who}'s role is {}",
-                ["cook", "pilot", "teacher"][self.below(3) as usize]
-            );
-        }
-        let not = ["keeps", "keeps", "does not keep"][self.below(3) as usize];
-        let opener = ["", "", "Note: "][self.below(3) as usize];
-        let closer = ["", ".", "!"][self.below(3) as usize];
-        let keys = 3 + self.below(2);
-        let unit = 14 + self.below(2);
-        format!("{opener}{who} {not} {keys} keys of unit_{unit}{ENDING}{closer}")
-    }
+    let not = ["keeps", "keeps", "does not keep"][random.below(3) as usize];
+    let opener = ["", "", "Note: "][random.below(3) as usize];
+    let closer = ["", ".", "!"][random.below(3) as usize];
+    let keys = 3 + random.below(2);
+    let unit = 14 + random.below(2);
+    format!("{opener}{who} {not} {keys} keys of unit_{unit}{ENDING}{closer}")
 }
 
 #[tokio::test]
 async fn whatever_comes_in_slices_ends_in_a_set_that_stays() {
-    for seed in 0..15 {
-        let host = Place::new().host().await;
-        let mut random = Random(seed);
+    for seed in 0..u64::from(cases(5, 15)) {
+        let host = TestEnv::sqlite().host().await;
+        let mut random = Random::new(seed);
         let mut put = 0;
         for _ in 0..4 {
             for _ in 0..=random.below(25) {
-                host.put("m", &random.text()).await;
+                host.put("m", &text(&mut random)).await;
                 put += 1;
             }
             host.work("consolidate", "m", json!({})).await.unwrap();
@@ -321,8 +309,8 @@ async fn whatever_comes_in_slices_ends_in_a_set_that_stays() {
 
 #[tokio::test]
 async fn a_text_is_read_once() {
-    let place = Place::new();
-    let host = place.host().await;
+    let env = TestEnv::sqlite();
+    let host = env.host().await;
     for n in 0..300 {
         host.put(
             "m",
@@ -334,32 +322,28 @@ async fn a_text_is_read_once() {
         .await;
     }
     host.work("consolidate", "m", json!({})).await.unwrap();
-    assert!(place.meddler.texts.swap(0, Ordering::SeqCst) >= 300);
+    assert!(env.faults.take_texts_read() >= 300);
     host.work("consolidate", "m", json!({})).await.unwrap();
-    assert_eq!(
-        place.meddler.texts.swap(0, Ordering::SeqCst),
-        0,
-        "nothing is new"
-    );
+    assert_eq!(env.faults.take_texts_read(), 0, "nothing is new");
     host.put("m", "The harbour office opens at eight").await;
     host.work("consolidate", "m", json!({})).await.unwrap();
-    let read = place.meddler.texts.swap(0, Ordering::SeqCst);
+    let read = env.faults.take_texts_read();
     assert!((1..=2).contains(&read), "the new one alone, not {read}");
 }
 
 /// Texts that keep a pass busy: merges, chains of answers, traps.
-async fn fill(host: &Host) -> Vec<String> {
-    let mut random = Random(7);
+async fn fill(host: &TestHost) -> Vec<String> {
+    let mut random = Random::new(7);
     let mut ids = Vec::new();
     for _ in 0..40 {
-        ids.push(host.put("m", &random.text()).await);
+        ids.push(host.put("m", &text(&mut random)).await);
     }
     ids
 }
 
 #[tokio::test(start_paused = true)]
 async fn wherever_it_dies_the_next_one_comes_to_the_same_end() {
-    let clean = Place::new().host().await;
+    let clean = TestEnv::sqlite().host().await;
     let ids = fill(&clean).await;
     clean.work("consolidate", "m", json!({})).await.unwrap();
     let expected = fates(&clean, &ids).await;
@@ -371,16 +355,16 @@ async fn wherever_it_dies_the_next_one_comes_to_the_same_end() {
     for call in 0.. {
         let mut reached = false;
         for late in [false, true] {
-            let place = Place::new();
-            let host = place.host().await;
+            let env = TestEnv::sqlite();
+            let host = env.host().await;
             assert_eq!(fill(&host).await, ids);
-            place.meddler.die_at(call, late);
+            env.faults.crash_at(call, late);
             let died = host.work("consolidate", "m", json!({})).await.is_err();
-            reached |= place.meddler.has_died();
+            reached |= env.faults.has_crashed();
             deaths += u32::from(died);
-            place.meddler.revive();
-            place.later();
-            let next = place.host().await;
+            env.faults.restart();
+            env.pass_leases();
+            let next = env.host().await;
             next.work("consolidate", "m", json!({})).await.unwrap();
             assert_eq!(
                 fates(&next, &ids).await,
@@ -405,28 +389,22 @@ async fn wherever_it_dies_the_next_one_comes_to_the_same_end() {
 
 #[tokio::test(start_paused = true)]
 async fn a_store_that_fails_now_and_then_changes_nothing() {
-    let clean = Place::new().host().await;
+    let clean = TestEnv::sqlite().host().await;
     let ids = fill(&clean).await;
     clean.work("consolidate", "m", json!({})).await.unwrap();
     let expected = fates(&clean, &ids).await;
-    let mut fired = 0;
-    for seed in 0..40 {
-        let place = Place::new();
-        let host = place.host().await;
+    let seeds = u64::from(cases(10, 40));
+    let mut injected = 0;
+    for seed in 0..seeds {
+        let env = TestEnv::sqlite();
+        let host = env.host().await;
         fill(&host).await;
-        let faulty = Arc::new(FaultyStore::new(
-            Meddler::over(place.meddler.inner.clone()),
-            seed,
-            30,
-        ));
-        Place {
-            store: faulty.clone(),
-            ..place.clone()
-        }
-        .host()
-        .await
-        .insist("consolidate", "m", json!({}))
-        .await;
+        let failing = env.failing(seed, 30);
+        failing
+            .host()
+            .await
+            .insist("consolidate", "m", json!({}))
+            .await;
         assert_eq!(fates(&host, &ids).await, expected, "seed {seed}");
         assert_eq!(
             host.work("consolidate", "m", json!({}))
@@ -436,21 +414,21 @@ async fn a_store_that_fails_now_and_then_changes_nothing() {
             0,
             "seed {seed}"
         );
-        fired += faulty.fired();
+        injected += failing.faults.injected();
     }
-    assert!(fired > 40, "the store did fail: {fired}");
+    assert!(injected > seeds, "the store did fail: {injected}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn two_at_once_come_to_the_same_end() {
-    let clean = Place::new().host().await;
+    let clean = TestEnv::sqlite().host().await;
     let ids = fill(&clean).await;
     clean.work("consolidate", "m", json!({})).await.unwrap();
     let expected = fates(&clean, &ids).await;
-    for round in 0..10 {
-        let place = Place::new();
-        let one = place.host().await;
-        let other = place.host().await;
+    for round in 0..cases(4, 10) {
+        let env = TestEnv::sqlite();
+        let one = env.host().await;
+        let other = env.host().await;
         let ids: Vec<String> = fill(&one).await;
         let (first, second) = tokio::join!(
             one.work("consolidate", "m", json!({})),
@@ -485,13 +463,13 @@ fn ids_of(fates: &[String]) -> Vec<String> {
 /// could still be done.
 #[tokio::test]
 async fn who_slept_through_the_lease_changes_nothing_any_more() {
-    let place = Place::new();
-    let host = place.host().await;
+    let env = TestEnv::sqlite();
+    let host = env.host().await;
     let ids = fill(&host).await;
     let before = host.everything(&["m"]).await;
-    let awake = place.clone();
+    let awake = env.clone();
     let tenant = host.tenant().clone();
-    place.meddler.before_commits(move |batch| {
+    env.faults.before_each_commit(move |batch| {
         let awake = awake.clone();
         let tenant = tenant.clone();
         Box::pin(async move {
@@ -500,10 +478,10 @@ async fn who_slept_through_the_lease_changes_nothing_any_more() {
                 .iter()
                 .any(|change| matches!(change, remem_core::Change::Retire { .. }))
             {
-                awake.later();
+                awake.pass_leases();
                 let taken = awake
-                    .meddler
-                    .inner
+                    .faults
+                    .inner()
                     .claim(
                         &tenant,
                         "consolidate",
@@ -522,11 +500,10 @@ async fn who_slept_through_the_lease_changes_nothing_any_more() {
         before,
         "not a change, not an event"
     );
-    place.meddler.leave_commits_alone();
-    place.later();
+    env.faults.clear_hook();
+    env.pass_leases();
     assert!(
-        place
-            .host()
+        env.host()
             .await
             .work("consolidate", "m", json!({}))
             .await
@@ -546,20 +523,13 @@ async fn who_slept_through_the_lease_changes_nothing_any_more() {
 /// is lost.
 #[tokio::test]
 async fn nothing_is_merged_into_what_just_went() {
-    let place = Place::new();
-    let host = place.host().await;
+    let env = TestEnv::sqlite();
+    let host = env.host().await;
     let old = host.put("m", &long("Vera keeps the spare key")).await;
     let new = host.put("m", &long("Vera keeps the spare key.")).await;
-    let other = Arc::new(
-        Place {
-            store: place.meddler.inner.clone(),
-            ..place.clone()
-        }
-        .host()
-        .await,
-    );
+    let other = Arc::new(env.past_faults().host().await);
     let id = new.clone();
-    place.meddler.before_commits(move |batch| {
+    env.faults.before_each_commit(move |batch| {
         let other = other.clone();
         let id = id.clone();
         Box::pin(async move {
@@ -584,7 +554,7 @@ async fn nothing_is_merged_into_what_just_went() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_run_reads_what_it_began_with_and_so_does_its_replay() {
-    let host = Place::new().host().await;
+    let host = TestEnv::sqlite().host().await;
     let old = host.put("m", &long("Vera keeps the spare key")).await;
     let node = |id: &str, config: serde_json::Value| json!({"id": id, "typeId": "core.identity", "config": config});
     let nodes = [

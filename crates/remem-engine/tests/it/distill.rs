@@ -1,8 +1,6 @@
 //! Distillation of a memory: the same bytes for the same sources, all of it or nothing, an index
 //! that tells of it, and a model that may change the entry alone.
 
-use crate::common::world;
-use crate::common::world::{Host, Meddler, NOON, Place};
 use remem_core::distill::Archive;
 use remem_core::distill::index::{Index, MARKDOWN_PATH, PATH};
 use remem_core::{Change, Draft, EntryId, Origin, Policy, RecordKind, RunStatus, Timestamp};
@@ -11,7 +9,8 @@ use remem_engine::archive::{Distilled, Kept};
 use remem_engine::jobs::WorkError;
 use remem_engine::model::ModelPort;
 use remem_engine::ports::{ModelError, ScriptedModel};
-use remem_store::FaultyStore;
+use remem_testkit::host::object;
+use remem_testkit::{NOON, TestEnv, TestHost, cases};
 use serde_json::{Value, json};
 use std::sync::Arc;
 use std::time::Duration;
@@ -32,7 +31,7 @@ fn fact(n: usize) -> String {
     )
 }
 
-async fn fill(host: &Host, memory: &str, count: usize) -> Vec<String> {
+async fn fill(host: &TestHost, memory: &str, count: usize) -> Vec<String> {
     let mut ids = Vec::new();
     for n in 0..count {
         ids.push(host.put(memory, &fact(n)).await);
@@ -40,11 +39,11 @@ async fn fill(host: &Host, memory: &str, count: usize) -> Vec<String> {
     ids
 }
 
-async fn archives(host: &Host, memory: &str) -> Vec<Distilled> {
+async fn archives(host: &TestHost, memory: &str) -> Vec<Distilled> {
     host.engine.archives(&host.caller, memory).await.unwrap()
 }
 
-async fn bytes(host: &Host, memory: &str, sha256: &str) -> String {
+async fn bytes(host: &TestHost, memory: &str, sha256: &str) -> String {
     match host
         .engine
         .archive(&host.caller, memory, sha256)
@@ -56,14 +55,14 @@ async fn bytes(host: &Host, memory: &str, sha256: &str) -> String {
     }
 }
 
-async fn file(host: &Host, path: &str) -> Option<(u64, String)> {
+async fn file(host: &TestHost, path: &str) -> Option<(u64, String)> {
     let file = host.engine.file(&host.caller, path, None).await.unwrap()?;
     Some((file.version, file.content))
 }
 
 #[tokio::test]
 async fn a_distillation_is_an_entry_an_archive_an_index_and_an_event() {
-    let host = Place::new().host().await;
+    let host = TestEnv::sqlite().host().await;
     let ids = fill(&host, "m", 20).await;
     let report = host
         .work(
@@ -96,13 +95,16 @@ async fn a_distillation_is_an_entry_an_archive_an_index_and_an_event() {
         "archive": done.sha256, "outputId": done.entry_id, "sourceCount": 20, "tokenBudget": 400, "tokensUsed": done.tokens_used,
         "indexUpdated": true, "byteSize": entry.content.len(),
     });
-    assert_eq!(report.detail, world::map(&detail));
+    assert_eq!(report.detail, object(&detail));
     let told = json!({
-        "memoryRef": "m", "outputId": done.entry_id, "sourceIds": host.told("memory.compacted").await[0]["sourceIds"], "sourceCount": 20,
+        "memoryRef": "m", "outputId": done.entry_id, "sourceIds": host.payloads("memory.compacted").await[0]["sourceIds"], "sourceCount": 20,
         "trigger": "host-managed", "byteSize": entry.content.len(),
         "distillation": {"tokenBudget": 400, "tokensUsed": done.tokens_used, "indexUpdated": true},
     });
-    assert_eq!(json!(host.told("memory.compacted").await), json!([told]));
+    assert_eq!(
+        json!(host.payloads("memory.compacted").await),
+        json!([told])
+    );
     let mut named: Vec<&str> = told["sourceIds"]
         .as_array()
         .unwrap()
@@ -128,7 +130,7 @@ async fn a_distillation_is_an_entry_an_archive_an_index_and_an_event() {
         (1, listed.markdown())
     );
     let paths: Vec<Value> = host
-        .told("workspace.updated")
+        .payloads("workspace.updated")
         .await
         .iter()
         .map(|told| told["path"].clone())
@@ -159,9 +161,9 @@ async fn a_distillation_is_an_entry_an_archive_an_index_and_an_event() {
 async fn the_same_sources_and_budget_are_the_same_bytes_anywhere() {
     let mut found = Vec::new();
     for (round, tenant) in ["t", "another-tenant"].into_iter().enumerate() {
-        let place = Place::new();
-        place.clock.set(NOON.plus_ms(round as i64 * 86_400_000));
-        let host = place.host_of(tenant).await;
+        let env = TestEnv::sqlite();
+        env.clock.set(NOON.plus_ms(round as i64 * 86_400_000));
+        let host = env.host_of(tenant).await;
         let draft = |n: usize| Draft {
             content: fact(n),
             origin: EntryId::parse(&format!("mem_{:03}", (n * 7) % 30)).map(|id| Origin {
@@ -191,7 +193,7 @@ async fn the_same_sources_and_budget_are_the_same_bytes_anywhere() {
 
 #[tokio::test]
 async fn too_small_a_budget_is_refused_and_leaves_nothing() {
-    let host = Place::new().host().await;
+    let host = TestEnv::sqlite().host().await;
     fill(&host, "m", 10).await;
     let before = host.everything(&["m"]).await;
     let WorkError::Refused { code, details } = host
@@ -206,7 +208,7 @@ async fn too_small_a_budget_is_refused_and_leaves_nothing() {
         (code, &details),
         (
             "token_budget_exceeded",
-            &world::map(&json!({"budget": 5, "minimumRequired": minimum}))
+            &object(&json!({"budget": 5, "minimumRequired": minimum}))
         )
     );
     assert_eq!(host.everything(&["m"]).await, before);
@@ -236,14 +238,14 @@ async fn too_small_a_budget_is_refused_and_leaves_nothing() {
 
 #[tokio::test]
 async fn the_budget_has_a_limit() {
-    let place = Place {
+    let env = TestEnv {
         policy: Policy {
             distill_tokens_max: 300,
             ..Policy::default()
         },
-        ..Place::new()
+        ..TestEnv::sqlite()
     };
-    let host = place.host().await;
+    let host = env.host().await;
     fill(&host, "m", 40).await;
     let report = host
         .work("distill", "m", json!({"tokenBudget": 1_000_000}))
@@ -260,7 +262,7 @@ async fn the_budget_has_a_limit() {
 
 #[tokio::test]
 async fn what_is_a_source_of_the_next_one_is_said() {
-    let host = Place::new().host().await;
+    let host = TestEnv::sqlite().host().await;
     fill(&host, "m", 5).await;
     host.work("distill", "m", json!({"tokenBudget": 400}))
         .await
@@ -310,11 +312,11 @@ async fn what_is_a_source_of_the_next_one_is_said() {
 }
 
 /// All that a distillation writes is there, or nothing of it.
-async fn all_or_nothing(host: &Host, story: &str) -> bool {
+async fn all_or_nothing(host: &TestHost, story: &str) -> bool {
     let done = archives(host, "m").await;
     let counts = (
         host.live("m").await.len() - 12,
-        host.told("memory.compacted").await.len(),
+        host.payloads("memory.compacted").await.len(),
         host.records(&[RecordKind::Archive]).await.len(),
     );
     let index = file(host, PATH).await;
@@ -330,21 +332,21 @@ async fn wherever_it_dies_all_of_it_is_there_or_nothing() {
     for call in 0.. {
         let mut reached = false;
         for late in [false, true] {
-            let place = Place::new();
-            let host = place.host().await;
+            let env = TestEnv::sqlite();
+            let host = env.host().await;
             fill(&host, "m", 12).await;
-            place.meddler.die_at(call, late);
+            env.faults.crash_at(call, late);
             let _ = host.work("distill", "m", json!({"tokenBudget": 300})).await;
-            reached |= place.meddler.has_died();
-            place.meddler.revive();
+            reached |= env.faults.has_crashed();
+            env.faults.restart();
             let story = format!("call {call}, late {late}");
             if all_or_nothing(&host, &story).await {
                 with += 1
             } else {
                 without += 1
             }
-            place.later();
-            let next = place.host().await;
+            env.pass_leases();
+            let next = env.host().await;
             next.work("distill", "m", json!({"tokenBudget": 300}))
                 .await
                 .unwrap();
@@ -360,55 +362,42 @@ async fn wherever_it_dies_all_of_it_is_there_or_nothing() {
 
 #[tokio::test(start_paused = true)]
 async fn a_store_that_fails_now_and_then_has_it_done_once() {
-    let mut fired = 0;
-    for seed in 0..40 {
-        let place = Place::new();
-        let host = place.host().await;
+    let seeds = u64::from(cases(10, 40));
+    let mut injected = 0;
+    for seed in 0..seeds {
+        let env = TestEnv::sqlite();
+        let host = env.host().await;
         fill(&host, "m", 12).await;
-        let faulty = Arc::new(FaultyStore::new(
-            Meddler::over(place.meddler.inner.clone()),
-            seed,
-            40,
-        ));
-        Place {
-            store: faulty.clone(),
-            ..place.clone()
-        }
-        .host()
-        .await
-        .insist("distill", "m", json!({"tokenBudget": 300}))
-        .await;
+        let failing = env.failing(seed, 40);
+        failing
+            .host()
+            .await
+            .insist("distill", "m", json!({"tokenBudget": 300}))
+            .await;
         assert!(all_or_nothing(&host, &format!("seed {seed}")).await);
         assert_eq!(archives(&host, "m").await.len(), 1, "seed {seed}");
-        fired += faulty.fired();
+        injected += failing.faults.injected();
     }
-    assert!(fired > 40, "the store did fail: {fired}");
+    assert!(injected > seeds, "the store did fail: {injected}");
 }
 
 /// Another memory of the tenant is distilled in a run, so without the lease, right before this one
 /// is written.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn two_at_once_are_both_in_the_index() {
-    let place = Place::new();
-    let host = place.host().await;
+    let env = TestEnv::sqlite();
+    let host = env.host().await;
     fill(&host, "m", 10).await;
     fill(&host, "n", 10).await;
     fill(&host, "o", 10).await;
     host.work("distill", "o", json!({"tokenBudget": 400}))
         .await
         .unwrap();
-    let other = Arc::new(
-        Place {
-            store: place.meddler.inner.clone(),
-            ..place.clone()
-        }
-        .host()
-        .await,
-    );
+    let other = Arc::new(env.past_faults().host().await);
     let once = Arc::new(std::sync::Mutex::new(false));
-    place.meddler.before_commits(move |batch| {
+    env.faults.before_each_commit(move |batch| {
         let other = other.clone();
-let once = once.clone();
+        let once = once.clone();
         Box::pin(async move {
             let first = batch.changes().iter().any(|change| matches!(change, Change::Put { .. }))
                 && !std::mem::replace(&mut once.lock().unwrap(), true);
@@ -444,21 +433,14 @@ let once = once.clone();
 #[tokio::test]
 async fn a_digest_never_tells_of_what_just_went() {
     for forget in [false, true] {
-        let place = Place::new();
-        let host = place.host().await;
+        let env = TestEnv::sqlite();
+        let host = env.host().await;
         fill(&host, "m", 5).await;
         let gone = host
             .put_about("m", "Ulrike Canary lives at the northern quay.", "Ulrike")
             .await;
-        let other = Arc::new(
-            Place {
-                store: place.meddler.inner.clone(),
-                ..place.clone()
-            }
-            .host()
-            .await,
-        );
-        place.meddler.before_commits(move |batch| {
+        let other = Arc::new(env.past_faults().host().await);
+        env.faults.before_each_commit(move |batch| {
             let other = other.clone();
             let gone = gone.clone();
             Box::pin(async move {
@@ -489,20 +471,20 @@ async fn a_digest_never_tells_of_what_just_went() {
 
 #[tokio::test]
 async fn an_archive_whose_time_is_over_keeps_its_name_alone() {
-    let place = Place {
+    let env = TestEnv {
         policy: Policy {
             archive_retention_ms: 86_400_000,
             ..Policy::default()
         },
-        ..Place::new()
+        ..TestEnv::sqlite()
     };
-    let host = place.host().await;
+    let host = env.host().await;
     fill(&host, "m", 10).await;
     host.work("distill", "m", json!({"tokenBudget": 400}))
         .await
         .unwrap();
     let old = archives(&host, "m").await.remove(0);
-    place.clock.set(NOON.plus_ms(86_400_000 * 2));
+    env.clock.set(NOON.plus_ms(86_400_000 * 2));
     fill(&host, "n", 3).await;
     host.work("distill", "n", json!({"tokenBudget": 400}))
         .await
@@ -558,16 +540,16 @@ async fn an_archive_whose_time_is_over_keeps_its_name_alone() {
 
 const NOTES: [&str; 2] = ["Ann pays 30 euros.", "Ben does not like fish."];
 
-async fn with_model(answer: &str) -> (Host, Arc<ScriptedModel>) {
+async fn with_model(answer: &str) -> (TestHost, Arc<ScriptedModel>) {
     let model = Arc::new(ScriptedModel::new([Ok::<_, ModelError>(answer.to_owned())]));
     let port = ModelPort {
         model: model.clone(),
         key_secret: None,
         deadline: Duration::from_secs(5),
     };
-    let host = Place {
+    let host = TestEnv {
         model: Some(port),
-        ..Place::new()
+        ..TestEnv::sqlite()
     }
     .host()
     .await;
@@ -579,7 +561,7 @@ async fn with_model(answer: &str) -> (Host, Arc<ScriptedModel>) {
 
 #[tokio::test]
 async fn a_model_may_change_the_entry_and_nothing_else() {
-    let plain = Place::new().host().await;
+    let plain = TestEnv::sqlite().host().await;
     for note in NOTES {
         plain.put("m", note).await;
     }
@@ -686,10 +668,10 @@ async fn the_ledger_comes_with_what_it_tells_of() {
         for late in [false, true] {
             let (host, _) =
                 with_model(r#"{"lines": [{"text": "Ann pays 30 euros.", "from": [1]}]}"#).await;
-            host.place.meddler.die_at(call, late);
+            host.env.faults.crash_at(call, late);
             let _ = host.work("distill", "m", json!({"tokenBudget": 200})).await;
-            reached |= host.place.meddler.has_died();
-            host.place.meddler.revive();
+            reached |= host.env.faults.has_crashed();
+            host.env.faults.restart();
             let done = archives(&host, "m").await.len();
             assert_eq!(
                 host.records(&[RecordKind::ModelCall]).await.len(),
@@ -707,7 +689,7 @@ async fn the_ledger_comes_with_what_it_tells_of() {
 
 #[tokio::test]
 async fn a_secret_that_comes_late_leaves_archives_and_index() {
-    let host = Place::new().host().await;
+    let host = TestEnv::sqlite().host().await;
     let value = "plumharbourvelvet19";
     for n in 0..4 {
         host.put(
@@ -754,7 +736,7 @@ async fn a_secret_that_comes_late_leaves_archives_and_index() {
     }
     for _ in 0..2 {
         host.run_pass("rescan").await;
-        host.place.later();
+        host.env.pass_leases();
     }
     let stored = host.records(&KINDS).await.join("\n");
     assert!(!stored.contains(value), "{stored}");
@@ -772,7 +754,7 @@ fn node(action: &str) -> Value {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_run_distils_once_and_its_replay_not_at_all() {
-    let host = Place::new().host().await;
+    let host = TestEnv::sqlite().host().await;
     fill(&host, "m", 10).await;
     let run = host
         .run(
@@ -797,7 +779,7 @@ async fn a_run_distils_once_and_its_replay_not_at_all() {
         .filter(|line| line.starts_with("memory.compacted "))
         .collect();
     assert_eq!(
-        (told.len(), host.told("memory.compacted").await.len()),
+        (told.len(), host.payloads("memory.compacted").await.len()),
         (1, 1),
         "{log:?}"
     );
@@ -841,7 +823,7 @@ async fn a_run_distils_once_and_its_replay_not_at_all() {
 /// A run still reads what was deleted since it began; its digest, which lasts, leaves it out.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_runs_digest_does_not_bring_back_what_was_deleted() {
-    let host = Place::new().host().await;
+    let host = TestEnv::sqlite().host().await;
     fill(&host, "m", 4).await;
     let gone = host
         .put("m", "Ulrike Canary lives at the northern quay.")

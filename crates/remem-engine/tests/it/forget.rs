@@ -1,14 +1,16 @@
 //! Forgetting a subject: everything about it goes, wherever it was carried to; everything else
 //! stays; the report says so; and whatever interrupts it, the next call completes it.
 
-use crate::common::world;
-use crate::common::world::{ENDING, Host, Meddler, Place, insist_on_forgetting};
+use crate::common::ENDING;
 use remem_core::distill::index::{Index, PATH};
 use remem_core::{Change, Draft, RecordKind, RunStatus};
+use remem_engine::EngineError;
 use remem_engine::archive::Kept;
 use remem_engine::forget::{Report, SignedReport, verify};
-use remem_store::{EntryState, FaultyStore};
+use remem_store::{EntryState, StoreError};
 use remem_store_sql::Location;
+use remem_testkit::{NOON, TestEnv, TestHost};
+use remem_testkit::{cases, storage};
 use serde_json::{Value, json};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -21,7 +23,7 @@ fn about(n: usize) -> String {
 }
 
 /// All that could hold a text: live entries, records of every kind, events.
-async fn all_of(host: &Host) -> String {
+async fn all_of(host: &TestHost) -> String {
     let all = host.everything(&["m", "n", "o"]).await.join("\n");
     all + &host
         .records(&[RecordKind::Job, RecordKind::Progress])
@@ -29,7 +31,7 @@ async fn all_of(host: &Host) -> String {
         .join("\n")
 }
 
-async fn assert_gone(host: &Host, story: &str) {
+async fn assert_gone(host: &TestHost, story: &str) {
     let all = all_of(host).await;
     let at = all
         .to_lowercase()
@@ -46,7 +48,7 @@ struct Told {
 
 /// Texts about the subject in three memories: distilled in one, merged with an innocent in another,
 /// compacted in a third.
-async fn tell(host: &Host) -> Told {
+async fn tell(host: &TestHost) -> Told {
     let mut direct = Vec::new();
     let mut derived = Vec::new();
     host.put("m", "Vera keeps the ledger of the northern quay.")
@@ -96,11 +98,23 @@ async fn tell(host: &Host) -> Told {
     }
 }
 
+/// Forgets until the storage lets it.
+async fn insist_on_forgetting(host: &TestHost, words: &str) {
+    for _ in 0..300 {
+        match host.engine.forget(&host.caller, words, false).await {
+            Ok(_) => return,
+            Err(EngineError::Store(StoreError::Unavailable(_) | StoreError::Busy)) => {}
+            Err(other) => panic!("{other:?}"),
+        }
+    }
+    panic!("it never works");
+}
+
 #[tokio::test]
 async fn everything_about_the_subject_goes_and_nothing_else() {
-    let place = Place::new();
-    let host = place.host().await;
-    let other = place.host_of("u").await;
+    let env = TestEnv::sqlite();
+    let host = env.host().await;
+    let other = env.host_of("u").await;
     let told = tell(&host).await;
     tell(&other).await;
     let untouched = other.everything(&["m", "n", "o"]).await;
@@ -203,7 +217,7 @@ async fn everything_about_the_subject_goes_and_nothing_else() {
         forgotten.report.to_map()
     );
     let event = json!({"reportId": report.id, "subject": report.subject, "erased": 7, "revived": 1, "archives": 1});
-    assert_eq!(host.told("subject.forgotten").await, [event]);
+    assert_eq!(host.payloads("subject.forgotten").await, [event]);
     // Once more: nothing.
     let before = host.everything(&["m", "n", "o"]).await;
     let again = host
@@ -217,7 +231,7 @@ async fn everything_about_the_subject_goes_and_nothing_else() {
 
 #[tokio::test]
 async fn a_dry_run_changes_nothing_and_nobody_unknown_is_reported() {
-    let host = Place::new().host().await;
+    let host = TestEnv::sqlite().host().await;
     tell(&host).await;
     let before = host.everything(&["m", "n", "o"]).await;
     assert!(
@@ -240,7 +254,7 @@ async fn a_dry_run_changes_nothing_and_nobody_unknown_is_reported() {
 
 #[tokio::test]
 async fn equal_texts_have_equal_hashes_and_a_forged_report_does_not_hold() {
-    let host = Place::new().host().await;
+    let host = TestEnv::sqlite().host().await;
     for text in ["one", "one", "two"] {
         host.put_about("m", text, CANARY).await;
     }
@@ -274,7 +288,7 @@ async fn equal_texts_have_equal_hashes_and_a_forged_report_does_not_hold() {
 
 #[tokio::test]
 async fn no_version_of_the_index_tells_of_it() {
-    let host = Place::new().host().await;
+    let host = TestEnv::sqlite().host().await;
     host.put("n", "Vera keeps the ledger of the northern quay.")
         .await;
     host.work("distill", "n", json!({"tokenBudget": 300}))
@@ -324,7 +338,7 @@ async fn no_version_of_the_index_tells_of_it() {
 /// one.
 #[tokio::test]
 async fn an_equal_archive_of_another_memory_stays() {
-    let host = Place::new().host().await;
+    let host = TestEnv::sqlite().host().await;
     let subjects = host
         .engine
         .subjects(&host.caller, &[CANARY.to_owned()])
@@ -332,7 +346,7 @@ async fn an_equal_archive_of_another_memory_stays() {
     for (memory, subjects) in [("m", subjects), ("n", vec![])] {
         let origin = remem_core::EntryId::parse("mem_x").map(|id| remem_core::Origin {
             id,
-            created_at: Some(world::NOON),
+            created_at: Some(NOON),
         });
         let draft = Draft {
             content: "Vera keeps the ledger.".into(),
@@ -369,19 +383,12 @@ async fn an_equal_archive_of_another_memory_stays() {
 /// meanwhile holds nobody up.
 #[tokio::test]
 async fn what_comes_in_meanwhile_goes_too() {
-    let place = Place::new();
-    let host = place.host().await;
+    let env = TestEnv::sqlite();
+    let host = env.host().await;
     tell(&host).await;
-    let other = Arc::new(
-        Place {
-            store: place.meddler.inner.clone(),
-            ..place.clone()
-        }
-        .host()
-        .await,
-    );
+    let other = Arc::new(env.past_faults().host().await);
     let left = Arc::new(std::sync::Mutex::new(3));
-    place.meddler.before_commits(move |batch| {
+    env.faults.before_each_commit(move |batch| {
         let other = other.clone();
         let left = left.clone();
         Box::pin(async move {
@@ -440,20 +447,20 @@ async fn wherever_it_dies_the_next_call_completes_it() {
     for call in 0.. {
         let mut reached = false;
         for late in [false, true] {
-            let place = Place::new();
-            let host = place.host().await;
+            let env = TestEnv::sqlite();
+            let host = env.host().await;
             let told = tell(&host).await;
-            place.meddler.die_at(call, late);
+            env.faults.crash_at(call, late);
             deaths += u32::from(
                 host.engine
                     .forget(&host.caller, CANARY, false)
                     .await
                     .is_err(),
             );
-            reached |= place.meddler.has_died();
-            place.meddler.revive();
-            place.later();
-            let next = place.host().await;
+            reached |= env.faults.has_crashed();
+            env.faults.restart();
+            env.pass_leases();
+            let next = env.host().await;
             next.engine
                 .forget(&next.caller, CANARY, false)
                 .await
@@ -471,7 +478,7 @@ async fn wherever_it_dies_the_next_call_completes_it() {
                 .await
                 .unwrap()
                 .0;
-            let events = next.told("subject.forgotten").await;
+            let events = next.payloads("subject.forgotten").await;
             assert_eq!(
                 (kept.len(), events.len()),
                 (1, 1),
@@ -504,43 +511,31 @@ async fn wherever_it_dies_the_next_call_completes_it() {
 
 #[tokio::test]
 async fn a_store_that_fails_now_and_then_keeps_nothing_back() {
-    let mut fired = 0;
-    for seed in 0..40 {
-        let place = Place::new();
-        let host = place.host().await;
+    let seeds = u64::from(cases(10, 40));
+    let mut injected = 0;
+    for seed in 0..seeds {
+        let env = TestEnv::sqlite();
+        let host = env.host().await;
         let told = tell(&host).await;
-        let faulty = Arc::new(FaultyStore::new(
-            Meddler::over(place.meddler.inner.clone()),
-            seed,
-            50,
-        ));
-        insist_on_forgetting(
-            &Place {
-                store: faulty.clone(),
-                ..place.clone()
-            }
-            .host()
-            .await,
-            CANARY,
-        )
-        .await;
+        let failing = env.failing(seed, 50);
+        insist_on_forgetting(&failing.host().await, CANARY).await;
         assert_gone(&host, &format!("seed {seed}")).await;
         assert_eq!(
             host.live("n").await[0].id.as_str(),
             told.innocent,
             "seed {seed}"
         );
-        fired += faulty.fired();
+        injected += failing.faults.injected();
     }
-    assert!(fired > 40, "the store did fail: {fired}");
+    assert!(injected > seeds, "the store did fail: {injected}");
 }
 
 /// Two transactions of entries that were given the subject, and a digest of them: the process dies
 /// after each.
 #[tokio::test]
 async fn a_long_forget_that_is_interrupted_is_completed() {
-    let place = Place::new();
-    let host = place.host().await;
+    let env = TestEnv::sqlite();
+    let host = env.host().await;
     let subjects = host
         .engine
         .subjects(&host.caller, &[CANARY.to_owned()])
@@ -565,9 +560,9 @@ async fn a_long_forget_that_is_interrupted_is_completed() {
     // it.
     let mut left = vec![host.live("m").await.len()];
     for attempt in 0..10 {
-        let meddler = place.meddler.clone();
+        let faults = env.faults.clone();
         let pages = Arc::new(AtomicU64::new(0));
-        place.meddler.before_commits(move |batch| {
+        env.faults.before_each_commit(move |batch| {
             let forgets = batch
                 .changes()
                 .iter()
@@ -578,7 +573,7 @@ async fn a_long_forget_that_is_interrupted_is_completed() {
                 0
             };
             if forgets && number == u64::from(attempt < 2) {
-                meddler.die_at(0, attempt == 2);
+                faults.crash_at(0, attempt == 2);
             }
             Box::pin(async {})
         });
@@ -587,7 +582,7 @@ async fn a_long_forget_that_is_interrupted_is_completed() {
             .forget(&host.caller, CANARY, false)
             .await
             .is_ok();
-        place.meddler.revive();
+        env.faults.restart();
         left.push(host.live("m").await.len());
         if done {
             break;
@@ -645,8 +640,8 @@ fn reader(id: &str, entry: &str) -> Value {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn replays_show_what_was_seen_and_runs_under_way_see_it_no_more() {
-    let place = Place::new();
-    let host = place.host().await;
+    let env = TestEnv::sqlite();
+    let host = env.host().await;
     let told = tell(&host).await;
     let ended = host.run(reader("before", &told.direct[0]), json!({})).await;
     assert!(
@@ -656,7 +651,7 @@ async fn replays_show_what_was_seen_and_runs_under_way_see_it_no_more() {
     );
     let log = host.log(&ended).await;
     // Of another process, which carries nothing on yet.
-    let other = place.host().await;
+    let other = env.host().await;
     let under_way = other
         .begin(reader("during", &told.direct[0]), json!({}))
         .await;
@@ -683,7 +678,7 @@ async fn replays_show_what_was_seen_and_runs_under_way_see_it_no_more() {
 #[tokio::test]
 async fn nothing_is_left_on_the_disk() {
     let folder = tempfile::tempdir().unwrap();
-    let host = Place::at(Location::Folder(folder.path().to_owned()))
+    let host = TestEnv::over(storage::sqlite(Location::Folder(folder.path().to_owned())))
         .host()
         .await;
     tell(&host).await;

@@ -2,26 +2,26 @@
 //! a lease that lasts.
 
 use crate::common;
-use crate::common::{Ground, NOON, PAGES, on_page};
+use crate::common::scripted::{PAGES, ScriptedJobs, on_page};
 use remem_core::{Policy, Timestamp};
 use remem_engine::EngineError;
 use remem_engine::jobs::{JobQuery, JobState, Stop, Trigger, WorkError};
 use remem_engine::registry::{self, Mode, PASSES};
 use remem_store::StoreError;
-use remem_store_sql::{Location, SqliteStore};
+use remem_testkit::{NOON, TestEnv, cases};
 use serde_json::{Map, json};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 #[tokio::test]
 async fn a_job_is_done_once_and_told_of() {
-    let node = Ground::fresh().await.node().await;
+    let node = TestEnv::new().await.host().await;
     let job = node.start(Some("m")).await;
     assert_eq!(
         (job.state, job.trigger, job.attempts),
         (JobState::Queued, Trigger::OnDemand, 0)
     );
-    node.work().await.unwrap();
+    node.work_scripted().await.unwrap();
     let done = node.job(&job.id).await;
     assert_eq!(
         (done.state, done.examined, done.attempts),
@@ -36,7 +36,7 @@ async fn a_job_is_done_once_and_told_of() {
         assert_eq!(node.events(kind).await.len(), 1, "{kind}");
     }
     assert_eq!(
-        node.work().await.unwrap().examined,
+        node.work_scripted().await.unwrap().examined,
         0,
         "nothing is left to do"
     );
@@ -44,7 +44,7 @@ async fn a_job_is_done_once_and_told_of() {
 
 #[tokio::test]
 async fn equal_jobs_that_wait_become_one() {
-    let node = Ground::fresh().await.node().await;
+    let node = TestEnv::new().await.host().await;
     let start = async |memory: Option<&str>, options: serde_json::Value, key: Option<&str>| {
         let options = options.as_object().cloned().unwrap();
         node.engine
@@ -65,7 +65,7 @@ async fn equal_jobs_that_wait_become_one() {
     ] {
         assert_ne!(other.unwrap().0, first);
     }
-    node.work().await.unwrap();
+    node.work_scripted().await.unwrap();
     assert_eq!(
         start(Some("m"), json!({}), Some("k")).await.unwrap(),
         (first.clone(), true),
@@ -103,7 +103,7 @@ async fn equal_jobs_that_wait_become_one() {
 
 #[tokio::test]
 async fn a_job_that_is_cancelled_stops_within_a_page() {
-    let node = Ground::fresh().await.node().await;
+    let node = TestEnv::new().await.host().await;
     let job = node.start(Some("m")).await;
     let pages = Arc::new(AtomicU64::new(0));
     let canceller = node.clone();
@@ -122,7 +122,7 @@ async fn a_job_that_is_cancelled_stops_within_a_page() {
             Ok(())
         })
     });
-    node.work().await.unwrap();
+    node.work_scripted().await.unwrap();
     assert_eq!(pages.load(Ordering::SeqCst), 3, "not a page more");
     assert_eq!(node.job(&job.id).await.state, JobState::Cancelled);
     assert_eq!(
@@ -144,10 +144,10 @@ async fn a_job_that_is_cancelled_stops_within_a_page() {
             .state,
         JobState::Cancelled
     );
-    assert_eq!(node.work().await.unwrap().examined, 0);
+    assert_eq!(node.work_scripted().await.unwrap().examined, 0);
     on_page(|_, _| Box::pin(async { Ok(()) }));
     let done = node.start(Some("m")).await;
-    node.work().await.unwrap();
+    node.work_scripted().await.unwrap();
     let late = node
         .engine
         .cancel_job(&node.caller, &done.id)
@@ -168,9 +168,9 @@ async fn a_job_that_is_cancelled_stops_within_a_page() {
 
 #[tokio::test]
 async fn a_process_that_stops_leaves_its_job_to_the_next() {
-    let ground = Ground::fresh().await;
-    let first = ground.node().await;
-    let second = ground.node().await;
+    let env = TestEnv::new().await;
+    let first = env.host().await;
+    let second = env.host().await;
     let job = first.start(Some("m")).await;
     let stopping = first.engine.clone();
     on_page(move |_, page| {
@@ -179,7 +179,7 @@ async fn a_process_that_stops_leaves_its_job_to_the_next() {
         }
         Box::pin(async { Ok(()) })
     });
-    first.work().await.unwrap();
+    first.work_scripted().await.unwrap();
     let left = first.job(&job.id).await;
     assert_eq!(
         (left.state, left.attempts, left.failures),
@@ -187,7 +187,7 @@ async fn a_process_that_stops_leaves_its_job_to_the_next() {
     );
     // At once: the lease was given back.
     on_page(|_, _| Box::pin(async { Ok(()) }));
-    second.work().await.unwrap();
+    second.work_scripted().await.unwrap();
     let done = second.job(&job.id).await;
     assert_eq!((done.state, done.attempts), (JobState::Done, 2));
     assert_eq!(
@@ -199,19 +199,15 @@ async fn a_process_that_stops_leaves_its_job_to_the_next() {
     );
 }
 
-/// By the clock of the test, which only this store goes by.
-fn sqlite() -> Ground {
-    Ground::sqlite(Arc::new(SqliteStore::open(Location::Memory, 1).unwrap()))
-}
-
 #[tokio::test(start_paused = true)]
 async fn the_lease_lasts_as_long_as_the_work() {
-    let ground = sqlite();
-    let node = ground.node().await;
-    let other = ground.node().await;
+    // By the clock of the test, which only this store goes by.
+    let env = TestEnv::sqlite();
+    let node = env.host().await;
+    let other = env.host().await;
     let job = node.start(Some("m")).await;
     let refused = Arc::new(AtomicU64::new(0));
-    let clock = ground.clock.clone();
+    let clock = env.clock.clone();
     let counted = refused.clone();
     on_page(move |_, page| {
         // Two minutes in all, four times what a lease lasts.
@@ -220,6 +216,7 @@ async fn the_lease_lasts_as_long_as_the_work() {
         let counted = counted.clone();
         Box::pin(async move {
             let taken = other
+                .env
                 .store
                 .claim(
                     other.caller.tenant(),
@@ -234,7 +231,7 @@ async fn the_lease_lasts_as_long_as_the_work() {
             Ok(())
         })
     });
-    node.work().await.unwrap();
+    node.work_scripted().await.unwrap();
     assert_eq!(
         refused.load(Ordering::SeqCst),
         PAGES,
@@ -251,11 +248,12 @@ async fn the_lease_lasts_as_long_as_the_work() {
 
 #[tokio::test]
 async fn a_process_that_slept_through_its_time_is_not_heard() {
-    let ground = sqlite();
-    let sleeper = ground.node().await;
-    let other = ground.node().await;
+    // By the clock of the test, which only this store goes by.
+    let env = TestEnv::sqlite();
+    let sleeper = env.host().await;
+    let other = env.host().await;
     let job = sleeper.start(Some("m")).await;
-    let clock = ground.clock.clone();
+    let clock = env.clock.clone();
     let awake = other.clone();
     let nested = Arc::new(AtomicBool::new(false));
     on_page(move |_, page| {
@@ -265,12 +263,12 @@ async fn a_process_that_slept_through_its_time_is_not_heard() {
         Box::pin(async move {
             if page == 2 && !nested.swap(true, Ordering::SeqCst) {
                 clock.set(NOON.plus_ms(31_000));
-                Box::pin(awake.work()).await.unwrap();
+                Box::pin(awake.work_scripted()).await.unwrap();
             }
             Ok(())
         })
     });
-    sleeper.work().await.unwrap();
+    sleeper.work_scripted().await.unwrap();
     let done = other.job(&job.id).await;
     assert_eq!(
         (done.state, done.attempts, done.examined),
@@ -285,14 +283,14 @@ async fn a_process_that_slept_through_its_time_is_not_heard() {
 
 #[tokio::test]
 async fn errors_are_tried_again_and_then_given_up() {
-    let node = Ground::fresh().await.node().await;
+    let node = TestEnv::new().await.host().await;
     let job = node.start(Some("m")).await;
     on_page(|_, _| {
         Box::pin(async { Err(WorkError::Failed(EngineError::Store(StoreError::Full))) })
     });
     let mut waits = Vec::new();
     for attempt in 1..=5 {
-        node.work().await.unwrap();
+        node.work_scripted().await.unwrap();
         let tried = node.job(&job.id).await;
         assert_eq!(
             (tried.attempts, tried.error.unwrap().code.as_str()),
@@ -300,12 +298,12 @@ async fn errors_are_tried_again_and_then_given_up() {
         );
         if let Some(at) = tried.not_before {
             assert_eq!(
-                node.work().await.unwrap().examined,
+                node.work_scripted().await.unwrap().examined,
                 0,
                 "not before its time"
             );
             waits.push((at.0 - node.engine.now().0) / 1_000);
-            node.clock.set(at);
+            node.env.clock.set(at);
         }
     }
     assert_eq!(waits, [5, 10, 20, 40]);
@@ -322,7 +320,7 @@ async fn errors_are_tried_again_and_then_given_up() {
             })
         })
     });
-    node.work().await.unwrap();
+    node.work_scripted().await.unwrap();
     let failed = node.job(&job.id).await;
     assert_eq!((failed.state, failed.attempts), (JobState::Failed, 1));
     assert_eq!(failed.error.unwrap().details["needed"], 7);
@@ -330,11 +328,11 @@ async fn errors_are_tried_again_and_then_given_up() {
 
 #[tokio::test]
 async fn all_memories_are_done_one_after_the_other_and_gone_on_with() {
-    let ground = Ground::fresh().await;
-    let first = ground.node().await;
-    let second = ground.node().await;
+    let env = TestEnv::new().await;
+    let first = env.host().await;
+    let second = env.host().await;
     for memory in ["a", "b", "c"] {
-        first.put(memory).await;
+        first.put_any(memory).await;
     }
     let job = first.start(None).await;
     let seen = Arc::new(Mutex::new(Vec::new()));
@@ -349,13 +347,13 @@ async fn all_memories_are_done_one_after_the_other_and_gone_on_with() {
         }
         Box::pin(async { Ok(()) })
     });
-    first.work().await.unwrap();
+    first.work_scripted().await.unwrap();
     assert_eq!(
         first.job(&job.id).await.examined,
         PAGES,
         "one memory is done"
     );
-    second.work().await.unwrap();
+    second.work_scripted().await.unwrap();
     assert_eq!(
         *seen.lock().unwrap(),
         ["a", "b", "b", "c"],
@@ -374,9 +372,10 @@ async fn all_memories_are_done_one_after_the_other_and_gone_on_with() {
 
 #[tokio::test(start_paused = true)]
 async fn faults_anywhere_lose_and_double_nothing() {
-    let mut fired = 0;
-    for seed in 0..12 {
-        let (_folder, store, node, quiet) = common::faulty(seed).await;
+    let seeds = u64::from(cases(4, 12));
+    let mut injected = 0;
+    for seed in 0..seeds {
+        let (node, quiet) = common::failing(seed).await;
         let mut ids = Vec::new();
         for memory in ["a", "b", "c"] {
             let start = async || {
@@ -398,7 +397,7 @@ async fn faults_anywhere_lose_and_double_nothing() {
         }
         for round in 0..200 {
             node.at(round * 60); // beyond every lease and wait
-            let _ = node.work().await;
+            let _ = node.work_scripted().await;
             if quiet.jobs().await.iter().all(|job| job.state.has_ended()) {
                 break;
             }
@@ -417,9 +416,9 @@ async fn faults_anywhere_lose_and_double_nothing() {
         for kind in ["pass.started", "pass.ended"] {
             assert_eq!(quiet.events(kind).await.len(), 3, "seed {seed}: {kind}");
         }
-        fired += store.fired();
+        injected += node.env.faults.injected();
     }
-    assert!(fired > 100, "faults were injected");
+    assert!(injected > 8 * seeds, "faults were injected");
 }
 
 #[tokio::test]
@@ -428,18 +427,18 @@ async fn lists_are_newest_first_and_old_jobs_are_forgotten() {
         jobs_ended_max: 5,
         ..Policy::default()
     };
-    let node = Ground {
+    let node = TestEnv {
         policy,
-        ..Ground::fresh().await
+        ..TestEnv::new().await
     }
-    .node()
+    .host()
     .await;
     let mut ids = Vec::new();
     for n in 0..8 {
         node.at(n);
         ids.push(node.start(Some(&format!("m{n}"))).await.id);
         if n != 6 {
-            node.work().await.unwrap();
+            node.work_scripted().await.unwrap();
         }
     }
     ids.reverse();
@@ -480,16 +479,17 @@ async fn lists_are_newest_first_and_old_jobs_are_forgotten() {
             .collect::<Vec<_>>(),
         ids[..5]
     );
-    node.clock
+    node.env
+        .clock
         .set(Timestamp(NOON.0 + 30 * 24 * 3_600_000 + 4_500));
     assert_eq!(forget().await, 2, "older than thirty days");
 }
 
 #[tokio::test]
 async fn who_waits_gets_the_answer_and_leaves_a_job() {
-    let node = Ground::fresh().await.node().await;
+    let node = TestEnv::new().await.host().await;
     let memory = remem_core::MemoryRef::parse("m").unwrap();
-    node.put("m").await;
+    node.put_any("m").await;
     let tenant = node.caller.tenant();
     let report = node
         .engine

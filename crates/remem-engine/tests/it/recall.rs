@@ -2,7 +2,6 @@
 //! and by meaning, when; what a change of the model does; that other tenants leave no trace in any
 //! figure; and the pass `embed` dying at every call.
 
-use crate::common::{Ground, NOON};
 use async_trait::async_trait;
 use remem_core::redact::SecretValue;
 use remem_core::{Draft, Embedding, Permission, TenantId};
@@ -14,6 +13,7 @@ use remem_engine::registry::{Mode as PassMode, PASSES};
 use remem_engine::search::{Mode, SearchRequest, Searched, TimeUse};
 use remem_engine::{Caller, Engine, EngineError, HostKey, Parts, Secrets};
 use remem_store::{Filter, Store};
+use remem_testkit::{NOON, TestEnv};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
@@ -129,15 +129,15 @@ struct Host {
 
 impl Host {
     async fn over(
-        ground: &Ground,
+        env: &TestEnv,
         current: Option<Arc<dyn Embedder>>,
         previous: Option<Arc<dyn Embedder>>,
     ) -> Host {
         let parts = Parts::new(
-            ground.store.clone(),
-            ground.directory.clone(),
-            ground.clock.clone(),
-            ground.ids.clone(),
+            env.store.clone(),
+            env.directory.clone(),
+            env.clock.clone(),
+            env.ids.clone(),
             HostKey::new([3; 32]),
         );
         let engine = Arc::new(Engine::new(Parts {
@@ -147,7 +147,7 @@ impl Host {
         let ada = caller(&engine, "t").await;
         Host {
             engine,
-            store: ground.store.clone(),
+            store: env.store.clone(),
             ada,
         }
     }
@@ -215,20 +215,20 @@ async fn caller(engine: &Engine, tenant: &str) -> Caller {
 }
 
 /// Far enough apart that none lifts another.
-async fn apart(ground: &Ground, host: &Host, texts: &[&str]) {
+async fn apart(env: &TestEnv, host: &Host, texts: &[&str]) {
     for (n, text) in texts.iter().enumerate() {
-        ground.clock.set(NOON.plus_ms(n as i64 * 3_600_000));
+        env.clock.set(NOON.plus_ms(n as i64 * 3_600_000));
         host.tell(&[text]).await;
     }
 }
 
 #[tokio::test]
 async fn a_write_is_found_by_words_at_once_and_by_meaning_after_the_pass() {
-    let ground = Ground::fresh().await;
+    let env = TestEnv::new().await;
     let model = Axes::new("axes", 64);
-    let host = Host::over(&ground, Some(model.clone()), None).await;
+    let host = Host::over(&env, Some(model.clone()), None).await;
     apart(
-        &ground,
+        &env,
         &host,
         &[
             "Ana sold her car in March",
@@ -266,8 +266,8 @@ async fn a_write_is_found_by_words_at_once_and_by_meaning_after_the_pass() {
 
 #[tokio::test]
 async fn without_a_model_search_goes_by_words_and_says_so() {
-    let ground = Ground::fresh().await;
-    let host = Host::over(&ground, None, None).await;
+    let env = TestEnv::new().await;
+    let host = Host::over(&env, None, None).await;
     host.tell(&["Ana sold her car"]).await;
     let found = host.search("car", Mode::Hybrid).await.unwrap();
     assert_eq!((found.mode, found.hits.len()), (Mode::Lexical, 1));
@@ -279,9 +279,9 @@ async fn without_a_model_search_goes_by_words_and_says_so() {
 
 #[tokio::test]
 async fn a_model_that_does_not_answer_costs_meaning_and_nothing_else() {
-    let ground = Ground::fresh().await;
+    let env = TestEnv::new().await;
     let model = Axes::new("axes", 64);
-    let host = Host::over(&ground, Some(model.clone()), None).await;
+    let host = Host::over(&env, Some(model.clone()), None).await;
     host.tell(&["Ana sold her car"]).await;
     model.answers.store(false, Ordering::SeqCst);
     let pass = PASSES.iter().find(|pass| pass.name == "embed").unwrap();
@@ -325,9 +325,9 @@ async fn a_model_that_does_not_answer_costs_meaning_and_nothing_else() {
 
 #[tokio::test]
 async fn a_model_sees_redacted_text_only() {
-    let ground = Ground::fresh().await;
+    let env = TestEnv::new().await;
     let model = Axes::new("axes", 64);
-    let host = Host::over(&ground, Some(model.clone()), None).await;
+    let host = Host::over(&env, Some(model.clone()), None).await;
     let secret = concat!("ghp_", "A1b2C3d4E5f6G7h8I9j0K1l2M3n4O5p6Q7r8");
     host.tell(&[&format!("the token is {secret}")]).await;
     host.embed().await;
@@ -343,16 +343,16 @@ async fn a_model_sees_redacted_text_only() {
 
 #[tokio::test]
 async fn a_secret_that_was_registered_late_reaches_no_model() {
-    let ground = Ground::fresh().await;
+    let env = TestEnv::new().await;
     let model = Axes::new("axes", 64);
-    let before = Host::over(&ground, None, None).await;
+    let before = Host::over(&env, None, None).await;
     before.tell(&["the word is open-sesame-42-please"]).await;
     let secret = SecretValue::new("late", "open-sesame-42-please");
     let parts = Parts::new(
-        ground.store.clone(),
-        ground.directory.clone(),
-        ground.clock.clone(),
-        ground.ids.clone(),
+        env.store.clone(),
+        env.directory.clone(),
+        env.clock.clone(),
+        env.ids.clone(),
         HostKey::new([3; 32]),
     );
     let secrets = Secrets::new(&HostKey::new([3; 32]), vec![(None, secret)]);
@@ -364,7 +364,7 @@ async fn a_secret_that_was_registered_late_reaches_no_model() {
     }));
     let host = Host {
         ada: before.ada,
-        store: ground.store.clone(),
+        store: env.store.clone(),
         engine,
     };
     host.embed().await;
@@ -374,12 +374,12 @@ async fn a_secret_that_was_registered_late_reaches_no_model() {
 
 #[tokio::test]
 async fn a_new_model_serves_once_it_has_shown_that_it_answers_alike() {
-    let ground = Ground::fresh().await;
+    let env = TestEnv::new().await;
     let old: Arc<dyn Embedder> = Axes::new("axes-1", 64);
     let new: Arc<dyn Embedder> = Axes::new("axes-2", 128);
-    let host = Host::over(&ground, Some(old.clone()), None).await;
+    let host = Host::over(&env, Some(old.clone()), None).await;
     apart(
-        &ground,
+        &env,
         &host,
         &[
             "Ana sold her car",
@@ -390,7 +390,7 @@ async fn a_new_model_serves_once_it_has_shown_that_it_answers_alike() {
     )
     .await;
     host.embed().await;
-    let host = Host::over(&ground, Some(new.clone()), Some(old.clone())).await;
+    let host = Host::over(&env, Some(new.clone()), Some(old.clone())).await;
     assert_eq!(
         host.found("automobile", Mode::Semantic).await[0],
         "Ana sold her car",
@@ -414,7 +414,7 @@ async fn a_new_model_serves_once_it_has_shown_that_it_answers_alike() {
         host.found("which doctor", Mode::Semantic).await[0],
         "The physician is in Lisbon"
     );
-    let host = Host::over(&ground, Some(new), None).await;
+    let host = Host::over(&env, Some(new), None).await;
     assert_eq!(
         host.found("purchase", Mode::Semantic).await[0],
         "They bought a house"
@@ -423,20 +423,20 @@ async fn a_new_model_serves_once_it_has_shown_that_it_answers_alike() {
 
 #[tokio::test]
 async fn a_new_model_that_answers_otherwise_serves_nobody() {
-    let ground = Ground::fresh().await;
+    let env = TestEnv::new().await;
     let old: Arc<dyn Embedder> = Axes::new("axes", 64);
-    let host = Host::over(&ground, Some(old.clone()), None).await;
+    let host = Host::over(&env, Some(old.clone()), None).await;
     let texts: Vec<String> = (0..40)
         .map(|n| format!("entry number {n} speaks of item{n} and place{n}"))
         .collect();
     apart(
-        &ground,
+        &env,
         &host,
         &texts.iter().map(String::as_str).collect::<Vec<_>>(),
     )
     .await;
     host.embed().await;
-    let host = Host::over(&ground, Some(Arc::new(Noise)), Some(old.clone())).await;
+    let host = Host::over(&env, Some(Arc::new(Noise)), Some(old.clone())).await;
     for n in 0..12 {
         host.search(&format!("item{n} place{n}"), Mode::Semantic)
             .await
@@ -463,9 +463,9 @@ async fn a_new_model_that_answers_otherwise_serves_nobody() {
 #[tokio::test]
 async fn other_tenants_and_other_memories_leave_no_trace_in_any_figure() {
     let figures = async |others: bool| {
-        let ground = Ground::fresh().await;
+        let env = TestEnv::new().await;
         let model = Axes::new("axes", 64);
-        let host = Host::over(&ground, Some(model.clone()), None).await;
+        let host = Host::over(&env, Some(model.clone()), None).await;
         if others {
             let bob = caller(&host.engine, "other").await;
             for n in 0..30 {
@@ -489,7 +489,7 @@ async fn other_tenants_and_other_memories_leave_no_trace_in_any_figure() {
                 .unwrap();
         }
         apart(
-            &ground,
+            &env,
             &host,
             &[
                 "Ana sold her car in March",
@@ -529,8 +529,8 @@ async fn other_tenants_and_other_memories_leave_no_trace_in_any_figure() {
 
 #[tokio::test]
 async fn hits_show_what_stands_around_them_and_what_lifted_them() {
-    let ground = Ground::fresh().await;
-    let host = Host::over(&ground, None, None).await;
+    let env = TestEnv::new().await;
+    let host = Host::over(&env, None, None).await;
     host.tell(&[
         "Which hotel was it?",
         "The one beside the harbour",
@@ -592,8 +592,8 @@ async fn hits_show_what_stands_around_them_and_what_lifted_them() {
 
 #[tokio::test]
 async fn a_misspelt_word_finds_what_was_meant() {
-    let ground = Ground::fresh().await;
-    let host = Host::over(&ground, None, None).await;
+    let env = TestEnv::new().await;
+    let host = Host::over(&env, None, None).await;
     host.tell(&[
         "Kathryn keeps the spare keys",
         "The keys of the van are lost",
@@ -634,8 +634,8 @@ async fn a_misspelt_word_finds_what_was_meant() {
 
 #[tokio::test]
 async fn of_two_that_are_alike_the_one_that_was_acted_upon_comes_first() {
-    let ground = Ground::fresh().await;
-    let host = Host::over(&ground, None, None).await;
+    let env = TestEnv::new().await;
+    let host = Host::over(&env, None, None).await;
     host.tell(&["The harbour is closed today", "The harbour is closed again"])
         .await;
     let ask = async || {
@@ -679,10 +679,10 @@ async fn of_two_that_are_alike_the_one_that_was_acted_upon_comes_first() {
 
 #[tokio::test]
 async fn a_time_in_the_query_can_be_a_condition() {
-    let ground = Ground::fresh().await;
-    let host = Host::over(&ground, None, None).await;
+    let env = TestEnv::new().await;
+    let host = Host::over(&env, None, None).await;
     host.tell(&["Dinner with Tom"]).await;
-    ground.clock.set(NOON.plus_ms(40 * 86_400_000));
+    env.clock.set(NOON.plus_ms(40 * 86_400_000));
     host.tell(&["Dinner with Eva"]).await;
     let ask = async |query: &str, time: TimeUse| {
         let request = SearchRequest {
@@ -713,10 +713,10 @@ async fn a_time_in_the_query_can_be_a_condition() {
 
 #[tokio::test]
 async fn a_block_keeps_to_its_budget_and_says_nothing_rather_than_anything() {
-    let ground = Ground::fresh().await;
-    let host = Host::over(&ground, None, None).await;
+    let env = TestEnv::new().await;
+    let host = Host::over(&env, None, None).await;
     apart(
-        &ground,
+        &env,
         &host,
         &[
             "The invoice for March is paid",

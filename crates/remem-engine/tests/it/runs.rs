@@ -2,70 +2,15 @@
 //! Each effect happens once, the log has no gap, and there is one last event.
 
 use remem_core::redact::SecretValue;
-use remem_core::{EventKind, Permission, RecordKind, RunStatus, TenantId, Timestamp};
-use remem_engine::keys::KeyRequest;
-use remem_engine::ports::{CountedIds, FixedClock};
+use remem_core::{EventKind, RecordKind, RunStatus};
+use remem_engine::ports::Clock;
 use remem_engine::recall::ListRequest;
 use remem_engine::registry::{self, Mode};
 use remem_engine::runs::{NewRun, Run};
-use remem_engine::{Caller, Engine, EngineError, HostKey, Parts, VaultKey, runner};
-use remem_store::{Directory, FaultyStore, Store};
-use remem_store_sql::{Location, SqliteDirectory, SqliteStore};
+use remem_engine::{Caller, Engine, EngineError, runner};
+use remem_testkit::{NOON, TestEnv, TestHost, cases, wait_for, wait_until};
 use serde_json::json;
-use std::sync::Arc;
-use std::time::Duration;
 use tokio::sync::watch;
-
-const NOON: Timestamp = Timestamp(1_700_000_000_000);
-
-struct Place {
-    store: Arc<dyn Store>,
-    directory: Arc<dyn Directory>,
-    clock: Arc<FixedClock>,
-    ids: Arc<CountedIds>,
-}
-
-impl Place {
-    fn new(store: Arc<dyn Store>) -> Place {
-        let directory = Arc::new(SqliteDirectory::open(&Location::Memory).unwrap());
-        Place {
-            store,
-            directory,
-            clock: Arc::new(FixedClock::at(NOON)),
-            ids: Arc::default(),
-        }
-    }
-
-    /// A process over the same storage.
-    fn process(&self) -> Arc<Engine> {
-        self.process_with(None)
-    }
-
-    fn process_with(&self, vault: Option<VaultKey>) -> Arc<Engine> {
-        let key = HostKey::new([3; 32]);
-        let parts = Parts::new(
-            self.store.clone(),
-            self.directory.clone(),
-            self.clock.clone(),
-            self.ids.clone(),
-            key,
-        );
-        Arc::new(Engine::new(Parts { vault, ..parts }))
-    }
-
-    async fn caller(&self, engine: &Engine) -> Caller {
-        let tenant = TenantId::parse("t").unwrap();
-        let request = KeyRequest {
-            tenant,
-            label: String::new(),
-            permissions: Permission::ALL.to_vec(),
-            expires_at: None,
-            principal: None,
-        };
-        engine.add_key("key", request).await.unwrap();
-        engine.authenticate("key").await.unwrap()
-    }
-}
 
 /// Until it works: what fails here is the storage.
 async fn insist<T>(mut what: impl AsyncFnMut() -> Result<T, EngineError>) -> T {
@@ -161,62 +106,51 @@ async fn check(engine: &Engine, caller: &Caller, id: &str, story: &str) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn each_effect_happens_once_though_the_store_fails() {
+    let seeds = u64::from(cases(10, 40));
     let mut fired = 0;
-    for seed in 0..40 {
-        let store = Arc::new(FaultyStore::new(
-            SqliteStore::open(Location::Memory, 1).unwrap(),
-            seed,
-            24,
-        ));
-        let place = Place::new(store.clone());
-        let engine = place.process();
-        let caller = place.caller(&engine).await;
+    for seed in 0..seeds {
+        let env = TestEnv::sqlite().failing(seed, 24);
+        let TestHost { engine, caller, .. } = env.host().await;
         let (_stop, stopping) = watch::channel(false);
         runner::start_runs(&engine, &stopping);
         let run = start(&engine, &caller).await;
-        for _ in 0..100 {
+        wait_until("the run ends", || async {
             let now = insist(async || engine.run(&caller, run.id.as_str()).await).await;
             if now.state.status.is_terminal() {
+                let error = now.state.error;
                 assert_eq!(
                     now.state.status,
                     RunStatus::Completed,
-                    "seed {seed}: {:?}",
-                    now.state.error
+                    "seed {seed}: {error:?}"
                 );
-                break;
+                return true;
             }
             // A run that stands still is taken up by the pass, after a while; a lease that was not
             // given back ends by then.
-            place.clock.set(Timestamp(place_now(&place).0 + 31_000));
-            let _ = engine
-                .run_pass(
-                    registry::find("runs").unwrap(),
-                    caller.tenant(),
-                    Mode::Apply,
-                )
-                .await;
-            tokio::time::sleep(Duration::from_millis(5)).await;
-        }
+            env.pass_leases();
+            let pass = registry::find("runs").unwrap();
+            let _ = engine.run_pass(pass, caller.tenant(), Mode::Apply).await;
+            false
+        })
+        .await;
         check(&engine, &caller, run.id.as_str(), &format!("seed {seed}")).await;
-        fired += store.fired();
+        fired += env.faults.injected();
     }
-    assert!(fired > 40, "the store did fail: {fired}");
-}
-
-fn place_now(place: &Place) -> Timestamp {
-    remem_engine::ports::Clock::now(place.clock.as_ref())
+    assert!(fired > seeds, "the store did fail: {fired}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn another_process_takes_up_what_one_left() {
-    let place = Place::new(Arc::new(SqliteStore::open(Location::Memory, 1).unwrap()));
-    let first = place.process();
-    let caller = place.caller(&first).await;
+    let env = TestEnv::sqlite();
+    let first = env.host().await;
     // This process carries nothing on: it goes away right after it answered.
-    let run = start(&first, &caller).await;
+    let run = start(&first.engine, &first.caller).await;
     drop(first);
-    let second = place.process();
-    let caller = second.authenticate("key").await.unwrap();
+    let TestHost {
+        engine: second,
+        caller,
+        ..
+    } = env.host().await;
     let (_stop, stopping) = watch::channel(false);
     runner::start_runs(&second, &stopping);
     let pass = registry::find("runs").unwrap();
@@ -229,7 +163,7 @@ async fn another_process_takes_up_what_one_left() {
         (1, 0),
         "somebody may still be at it"
     );
-    place.clock.set(NOON.plus_ms(6_000));
+    env.clock.set(NOON.plus_ms(6_000));
     assert_eq!(
         second
             .run_pass(pass, caller.tenant(), Mode::Apply)
@@ -238,23 +172,10 @@ async fn another_process_takes_up_what_one_left() {
             .changed,
         1
     );
-    for _ in 0..500 {
-        if second
-            .run(&caller, run.id.as_str())
-            .await
-            .unwrap()
-            .state
-            .status
-            .is_terminal()
-        {
-            break;
-        }
-        tokio::time::sleep(Duration::from_millis(10)).await;
-    }
+    until_ended(&second, &caller, &run).await;
     check(&second, &caller, run.id.as_str(), "taken up").await;
     assert!(
-        place
-            .store
+        env.store
             .snapshots(caller.tenant())
             .await
             .unwrap()
@@ -265,13 +186,16 @@ async fn another_process_takes_up_what_one_left() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn two_processes_never_both_carry_a_run_on() {
-    for round in 0..10 {
-        let place = Place::new(Arc::new(SqliteStore::open(Location::Memory, 1).unwrap()));
-        let first = place.process();
-        let second = place.process();
-        let caller = place.caller(&first).await;
+    for round in 0..cases(4, 10) {
+        let env = TestEnv::sqlite();
+        let second = env.host().await.engine;
+        let TestHost {
+            engine: first,
+            caller,
+            ..
+        } = env.host().await;
         let run = start(&first, &caller).await;
-        place.clock.set(NOON.plus_ms(6_000));
+        env.clock.set(NOON.plus_ms(6_000));
         second
             .run_pass(
                 registry::find("runs").unwrap(),
@@ -283,54 +207,36 @@ async fn two_processes_never_both_carry_a_run_on() {
         let (_stop, stopping) = watch::channel(false);
         runner::start_runs(&first, &stopping);
         runner::start_runs(&second, &stopping);
-        for _ in 0..1_000 {
-            if first
-                .run(&caller, run.id.as_str())
-                .await
-                .unwrap()
-                .state
-                .status
-                .is_terminal()
-            {
-                break;
+        wait_until("the run ends", || async {
+            let now = first.run(&caller, run.id.as_str()).await.unwrap();
+            if now.state.status.is_terminal() {
+                return true;
             }
-            place.clock.set(Timestamp(place_now(&place).0 + 6_000));
-            let _ = second
-                .run_pass(
-                    registry::find("runs").unwrap(),
-                    caller.tenant(),
-                    Mode::Apply,
-                )
-                .await;
-            tokio::time::sleep(Duration::from_millis(2)).await;
-        }
+            env.clock.set(env.clock.now().plus_ms(6_000));
+            let pass = registry::find("runs").unwrap();
+            let _ = second.run_pass(pass, caller.tenant(), Mode::Apply).await;
+            false
+        })
+        .await;
         check(&first, &caller, run.id.as_str(), &format!("round {round}")).await;
     }
 }
 
 async fn until_ended(engine: &Engine, caller: &Caller, run: &Run) -> RunStatus {
-    for _ in 0..1_000 {
-        let status = engine
-            .run(caller, run.id.as_str())
-            .await
-            .unwrap()
-            .state
-            .status;
-        if status.is_terminal() {
-            return status;
-        }
-        tokio::time::sleep(Duration::from_millis(5)).await;
-    }
-    panic!("it never ends");
+    wait_for("the run ends", || async {
+        let run = engine.run(caller, run.id.as_str()).await.unwrap();
+        let status = run.state.status;
+        status.is_terminal().then_some(status)
+    })
+    .await
 }
 
 /// Completed or cancelled: nothing is left of what it was given, and nobody carries it on any more.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_ended_run_stays_ended_and_keeps_no_secret() {
     for cancelled in [false, true] {
-        let place = Place::new(Arc::new(SqliteStore::open(Location::Memory, 1).unwrap()));
-        let engine = place.process_with(Some(VaultKey::new([9; 32])));
-        let caller = place.caller(&engine).await;
+        let env = TestEnv::sqlite();
+        let TestHost { engine, caller, .. } = env.host().await;
         start(&engine, &caller).await;
         let secrets = vec![SecretValue::new("mine", "plum-harbour-Velvet-19")];
         let new = NewRun {
@@ -340,8 +246,7 @@ async fn an_ended_run_stays_ended_and_keeps_no_secret() {
         };
         let run = engine.create_run(&caller, new, None).await.unwrap().run;
         let kept = async || {
-            place
-                .store
+            env.store
                 .records(caller.tenant(), RecordKind::Secret, "", None, 9)
                 .await
                 .unwrap()
@@ -375,7 +280,7 @@ async fn an_ended_run_stays_ended_and_keeps_no_secret() {
         };
         let before = length().await;
         // Whoever still has its name in hand finds that there is nothing to do.
-        place.clock.set(NOON.plus_ms(120_000));
+        env.clock.set(NOON.plus_ms(120_000));
         engine
             .run_pass(
                 registry::find("runs").unwrap(),
@@ -384,19 +289,24 @@ async fn an_ended_run_stays_ended_and_keeps_no_secret() {
             )
             .await
             .unwrap();
-        tokio::time::sleep(Duration::from_millis(100)).await;
+        // Runs are carried on in their order: when a later one has ended, this one had its turn.
+        let new = NewRun {
+            workflow_id: "small".to_owned(),
+            ..NewRun::default()
+        };
+        let next = engine.create_run(&caller, new, None).await.unwrap().run;
+        until_ended(&engine, &caller, &next).await;
         assert_eq!(length().await, before);
     }
 }
 
 #[tokio::test]
 async fn a_run_that_takes_too_long_is_ended() {
-    let place = Place::new(Arc::new(SqliteStore::open(Location::Memory, 1).unwrap()));
-    let engine = place.process();
-    let caller = place.caller(&engine).await;
+    let env = TestEnv::sqlite();
+    let TestHost { engine, caller, .. } = env.host().await;
     let run = start(&engine, &caller).await;
-    place.clock.set(NOON.plus_ms(3_600_000 + 10_000));
-    let later = place.process(); // the first one is gone
+    env.clock.set(NOON.plus_ms(3_600_000 + 10_000));
+    let later = env.host().await.engine; // the first one is gone
     later
         .run_pass(
             registry::find("runs").unwrap(),
@@ -411,8 +321,7 @@ async fn a_run_that_takes_too_long_is_ended() {
         (RunStatus::Failed, "run_timeout")
     );
     assert!(
-        place
-            .store
+        env.store
             .snapshots(caller.tenant())
             .await
             .unwrap()

@@ -2,12 +2,13 @@
 //! one.
 
 use crate::common;
-use crate::common::{Ground, Node};
+use crate::common::scripted::ScriptedJobs;
 use remem_core::Policy;
 use remem_engine::EngineError;
 use remem_engine::jobs::{JobState, Trigger};
 use remem_engine::registry::{self, Mode};
 use remem_engine::schedules::{NewSchedule, Schedule};
+use remem_testkit::{NOON, TestEnv, TestHost, cases};
 use serde_json::{Map, json};
 
 fn every(text: &str) -> NewSchedule {
@@ -18,14 +19,14 @@ fn every(text: &str) -> NewSchedule {
     }
 }
 
-async fn set(node: &Node, memory: Option<&str>, new: NewSchedule) -> Schedule {
+async fn set(node: &TestHost, memory: Option<&str>, new: NewSchedule) -> Schedule {
     node.engine
         .put_schedule(&node.caller, "compact", memory, new)
         .await
         .unwrap()
 }
 
-async fn tick(node: &Node) -> Result<u64, EngineError> {
+async fn tick(node: &TestHost) -> Result<u64, EngineError> {
     node.engine
         .run_pass(
             registry::find("jobs").unwrap(),
@@ -36,7 +37,7 @@ async fn tick(node: &Node) -> Result<u64, EngineError> {
         .map(|report| report.changed)
 }
 
-async fn shown(node: &Node) -> Schedule {
+async fn shown(node: &TestHost) -> Schedule {
     node.engine
         .schedule(&node.caller, "compact", Some("m"))
         .await
@@ -45,9 +46,9 @@ async fn shown(node: &Node) -> Schedule {
 
 #[tokio::test]
 async fn there_is_one_job_a_tick_on_two_nodes() {
-    let ground = Ground::fresh().await;
-    let one = ground.node().await;
-    let two = ground.node().await;
+    let env = TestEnv::new().await;
+    let one = env.host().await;
+    let two = env.host().await;
     let options = json!({"include": "all"}).as_object().cloned().unwrap();
     set(
         &one,
@@ -75,16 +76,16 @@ async fn there_is_one_job_a_tick_on_two_nodes() {
             (Trigger::Scheduled, &options, JobState::Queued)
         );
         assert_eq!(shown(&two).await.last_job_id, Some(jobs[0].id.clone()));
-        two.work().await.unwrap();
+        two.work_scripted().await.unwrap();
     }
 }
 
 #[tokio::test]
 async fn both_sides_of_a_race_for_a_tick_make_one_job() {
     // Without the lease of the pass: what makes it one is the schedule's version.
-    let ground = Ground::fresh().await;
-    let one = ground.node().await;
-    let two = ground.node().await;
+    let env = TestEnv::new().await;
+    let one = env.host().await;
+    let two = env.host().await;
     set(&one, Some("m"), every("PT10M")).await;
     one.at(600);
     let registry::Over::Host { run, .. } = registry::find("jobs").unwrap().over else {
@@ -101,7 +102,7 @@ async fn both_sides_of_a_race_for_a_tick_make_one_job() {
 
 #[tokio::test]
 async fn missed_ticks_become_one() {
-    let node = Ground::fresh().await.node().await;
+    let node = TestEnv::new().await.host().await;
     set(&node, Some("m"), every("PT10M")).await;
     node.at(6 * 600 + 5);
     assert_eq!(tick(&node).await.unwrap(), 1);
@@ -109,14 +110,14 @@ async fn missed_ticks_become_one() {
     assert_eq!(node.jobs().await.len(), 1);
     assert_eq!(
         shown(&node).await.next_due,
-        Some(common::NOON.plus_ms(7 * 600_000)),
+        Some(NOON.plus_ms(7 * 600_000)),
         "the next one is on time"
     );
     // One that waits already serves the next tick too.
     node.at(7 * 600);
     assert_eq!(tick(&node).await.unwrap(), 1);
     assert_eq!(node.jobs().await.len(), 1);
-    node.work().await.unwrap();
+    node.work_scripted().await.unwrap();
     node.at(8 * 600);
     assert_eq!(
         (tick(&node).await.unwrap(), node.jobs().await.len()),
@@ -126,9 +127,10 @@ async fn missed_ticks_become_one() {
 
 #[tokio::test(start_paused = true)]
 async fn faults_anywhere_lose_and_double_no_tick() {
-    let mut fired = 0;
-    for seed in 100..108 {
-        let (_folder, store, node, quiet) = common::faulty(seed).await;
+    let seeds = u64::from(cases(3, 8));
+    let mut injected = 0;
+    for seed in 100..100 + seeds {
+        let (node, quiet) = common::failing(seed).await;
         set(&quiet, Some("m"), every("PT1H")).await;
         for n in 1..=5 {
             // Until one activation comes to its end, and a few more that could double it; each is
@@ -146,7 +148,7 @@ async fn faults_anywhere_lose_and_double_no_tick() {
             assert_eq!(jobs.len() as i64, n, "seed {seed}");
             assert_eq!(
                 shown(&quiet).await.next_due,
-                Some(common::NOON.plus_ms((n + 1) * 3_600_000)),
+                Some(NOON.plus_ms((n + 1) * 3_600_000)),
                 "seed {seed}"
             );
             assert_eq!(
@@ -154,11 +156,11 @@ async fn faults_anywhere_lose_and_double_no_tick() {
                 Some(jobs[0].id.clone()),
                 "seed {seed}"
             );
-            quiet.work().await.unwrap();
+            quiet.work_scripted().await.unwrap();
         }
-        fired += store.fired();
+        injected += node.env.faults.injected();
     }
-    assert!(fired > 100, "faults were injected");
+    assert!(injected > 12 * seeds, "faults were injected");
 }
 
 #[tokio::test]
@@ -167,11 +169,11 @@ async fn schedules_are_set_shown_and_taken_away() {
         schedules_max: 2,
         ..Policy::default()
     };
-    let node = Ground {
+    let node = TestEnv {
         policy,
-        ..Ground::fresh().await
+        ..TestEnv::new().await
     }
-    .node()
+    .host()
     .await;
     let cron = NewSchedule {
         cron: Some("0 3 * * *".into()),

@@ -1,35 +1,22 @@
 //! A seeded simulation: two tenants, a store that fails before and after commits, a clock that
 //! jumps both ways, passes in between. After every step the host must agree with a small model. A
-//! failure prints its seed; rerun it with `REMEM_SIM_SEED=<seed>`.
+//! failure prints its seed; rerun it with `REMEM_TEST_SEED=<seed>`.
 
 use remem_core::{Draft, Permission, Seq, TenantId, Timestamp};
 use remem_engine::keys::KeyRequest;
-use remem_engine::ports::{CountedIds, FixedClock};
+use remem_engine::ports::FixedClock;
 use remem_engine::recall::ListRequest;
 use remem_engine::registry::{self, Mode};
 use remem_engine::search::SearchRequest;
-use remem_engine::{Caller, Engine, EngineError, HostKey, Parts};
-use remem_store::{FaultyStore, Store, StoreError};
-use remem_store_sql::{Location, SqliteDirectory, SqliteStore};
+use remem_engine::{Caller, Engine, EngineError};
+use remem_store::StoreError;
+use remem_testkit::{FaultStore, NOON, Random, TestEnv, cases, given_seed};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-const START: Timestamp = Timestamp(1_700_000_000_000);
 const STEPS: u64 = 250;
 const WORDS: [&str; 6] = ["falcon", "heron", "otter", "lynx", "badger", "vole"];
 const REFS: [&str; 2] = ["m/one", "m/two"];
-
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, bound: u64) -> u64 {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        (z ^ (z >> 31)) % bound
-    }
-}
 
 /// What should be there: live entries by (tenant, ref, id), and how many changes there were.
 #[derive(Default)]
@@ -52,7 +39,7 @@ impl Model {
 
 struct World {
     engine: Engine,
-    store: Arc<FaultyStore<SqliteStore>>,
+    store: Arc<FaultStore>,
     clock: Arc<FixedClock>,
     callers: Vec<Caller>,
     model: Model,
@@ -62,21 +49,8 @@ struct World {
 
 impl World {
     async fn new(seed: u64) -> World {
-        let store = Arc::new(FaultyStore::new(
-            SqliteStore::open(Location::Memory, 1).unwrap(),
-            seed,
-            40,
-        ));
-        let clock = Arc::new(FixedClock::at(START));
-        let key = HostKey::new([3; 32]);
-        let directory = Arc::new(SqliteDirectory::open(&Location::Memory).unwrap());
-        let engine = Engine::new(Parts::new(
-            store.clone(),
-            directory,
-            clock.clone(),
-            Arc::new(CountedIds::default()),
-            key,
-        ));
+        let env = TestEnv::sqlite().failing(seed, 40);
+        let engine = Engine::new(env.parts());
         let mut callers = Vec::new();
         for name in ["one", "two"] {
             let tenant = TenantId::parse(name).unwrap();
@@ -92,14 +66,14 @@ impl World {
         }
         World {
             engine,
-            store,
-            clock,
+            store: env.faults,
+            clock: env.clock,
             callers,
             model: Model {
-                high_water: START.0,
+                high_water: NOON.0,
                 ..Model::default()
             },
-            random: Random(seed),
+            random: Random::new(seed),
             seed,
         }
     }
@@ -270,7 +244,7 @@ impl World {
     /// Every change has its event, in order, and the data agrees with its hashes.
     async fn finish(self) {
         assert!(
-            self.store.fired() > 20,
+            self.store.injected() > 20,
             "seed {}: hardly a fault was injected",
             self.seed
         );
@@ -318,10 +292,8 @@ impl World {
 /// Waiting costs nothing here: the runtime's own time moves on when nothing else does.
 #[tokio::test(start_paused = true)]
 async fn the_host_agrees_with_the_model() {
-    let given = std::env::var("REMEM_SIM_SEED")
-        .ok()
-        .and_then(|text| text.parse().ok());
-    let seeds: Vec<u64> = given.map_or_else(|| (1..=24).collect(), |seed| vec![seed]);
+    let all = || (1..=u64::from(cases(6, 24))).collect();
+    let seeds: Vec<u64> = given_seed().map_or_else(all, |seed| vec![seed]);
     for seed in seeds {
         let mut world = World::new(seed).await;
         for step in 0..STEPS {

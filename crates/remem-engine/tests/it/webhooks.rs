@@ -13,8 +13,9 @@ use remem_engine::ports::{CountedIds, FixedClock, PostError, Posted, RecordedPos
 use remem_engine::registry::{self, Mode, Over, PassReport};
 use remem_engine::webhook::{NewWebhook, Registered, signature};
 use remem_engine::{Caller, Engine, EngineError, HostKey, Parts};
-use remem_store::{FaultyStore, Store};
+use remem_store::Store;
 use remem_store_sql::{Location, SqliteDirectory, SqliteStore};
+use remem_testkit::{FaultStore, storage};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -571,8 +572,8 @@ async fn a_receiver_that_hangs_or_is_gone_holds_up_nobody() {
 
 #[tokio::test(start_paused = true)]
 async fn a_crash_between_the_post_and_the_commit_repeats_the_event() {
-    let faulty = Arc::new(FaultyStore::new(
-        SqliteStore::open(Location::Memory, 1).unwrap(),
+    let faulty = Arc::new(FaultStore::failing(
+        storage::sqlite(Location::Memory).store,
         5,
         50,
     ));

@@ -1,9 +1,10 @@
 //! Who may do what: scopes, expired and revoked keys, and what is open to everyone.
 
-use crate::common::{Host, MEMORY, NOON};
 use axum::http::StatusCode;
 use remem_core::{Permission, TenantId, Timestamp};
 use remem_engine::keys::KeyRequest;
+use remem_testkit::server::MEMORY;
+use remem_testkit::{NOON, TestServer};
 use serde_json::{Value, json};
 
 /// Method, path, body, and the scope that is needed.
@@ -404,7 +405,7 @@ fn calls_about_proposals() -> Vec<Call> {
 
 #[tokio::test]
 async fn each_operation_needs_its_scope() {
-    let host = Host::new().await;
+    let host = TestServer::new().await;
     host.key("a", "reader", &[Permission::MemoryRead]).await;
     host.key("a", "writer", &[Permission::MemoryWrite]).await;
     let entries = format!("{MEMORY}/m/entries");
@@ -664,7 +665,7 @@ async fn each_operation_needs_its_scope() {
 
 #[tokio::test]
 async fn keys_end_and_are_revoked_at_once() {
-    let host = Host::new().await;
+    let host = TestServer::new().await;
     let request = KeyRequest {
         tenant: TenantId::parse("a").unwrap(),
         label: "short".into(),
@@ -709,7 +710,7 @@ async fn keys_end_and_are_revoked_at_once() {
 /// without a change of hands.
 #[tokio::test]
 async fn keys_of_one_principal_are_one_user() {
-    let host = Host::new().await;
+    let host = TestServer::new().await;
     let make = async |body: Value| {
         let made = host.post("/v1/host/remembrancer/keys", body).await;
         assert_eq!(made.status, StatusCode::CREATED, "{}", made.json());
@@ -770,7 +771,7 @@ async fn keys_of_one_principal_are_one_user() {
 
 #[tokio::test]
 async fn the_documents_are_open_and_can_be_cached() {
-    let host = Host::new().await;
+    let host = TestServer::new().await;
     for path in ["/.well-known/openwop", "/v1/openapi.json"] {
         let first = host.call("", "GET", path, &[], "").await;
         assert_eq!(
@@ -818,7 +819,7 @@ async fn the_documents_are_open_and_can_be_cached() {
 /// The document describes every route there is: a new endpoint cannot be forgotten in it.
 #[tokio::test]
 async fn every_operation_is_in_the_openapi_document() {
-    let host = Host::new().await;
+    let host = TestServer::new().await;
     let document = host
         .call("", "GET", "/v1/openapi.json", &[], "")
         .await

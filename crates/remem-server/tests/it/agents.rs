@@ -1,10 +1,10 @@
 //! Agents: install, refusals, the closed shape of the inventory, peers, redaction, isolation, what
 //! is degraded.
 
-use crate::common::Host;
 use remem_core::agent::Install;
 use remem_core::capability::Facts;
 use remem_core::{Agent, Permission, Policy};
+use remem_testkit::TestServer;
 use serde_json::{Value, json};
 
 const INSTALL: &str = "/v1/host/remembrancer/agents";
@@ -119,7 +119,7 @@ fn check_entry(entry: &Value) {
 
 #[tokio::test]
 async fn an_agent_is_installed_listed_replaced_and_removed() {
-    let host = Host::new().await;
+    let host = TestServer::new().await;
     assert_eq!(
         host.get(AGENTS).await.json(),
         json!({"agents": [], "total": 0})
@@ -194,7 +194,7 @@ async fn an_agent_is_installed_listed_replaced_and_removed() {
 
 #[tokio::test]
 async fn a_refusal_names_the_field_and_the_rule() {
-    let host = Host::new().await;
+    let host = TestServer::new().await;
     let long = "x".repeat(200_000);
     let rows = [
         ("agentId", json!({"manifest": manifest("canary")})),
@@ -270,7 +270,7 @@ async fn a_refusal_names_the_field_and_the_rule() {
 
 #[tokio::test]
 async fn a_prompt_may_be_a_workspace_file_of_the_tenant() {
-    let host = Host::new().await;
+    let host = TestServer::new().await;
     let mut manifest = manifest("local.a.b");
     manifest.as_object_mut().unwrap().remove("systemPrompt");
     manifest["systemPromptRef"] = json!("prompts/a.md");
@@ -326,7 +326,7 @@ async fn a_prompt_may_be_a_workspace_file_of_the_tenant() {
 
 #[tokio::test]
 async fn a_missing_peer_refuses_or_degrades() {
-    let host = Host::of(
+    let host = TestServer::with_facts(
         Policy::default(),
         vec![],
         facts(),
@@ -394,7 +394,7 @@ async fn memory_that_does_not_last_is_told() {
         (json!({}), vec![]),
     ];
     for durable in [true, false] {
-        let host = Host::of(
+        let host = TestServer::with_facts(
             Policy::default(),
             vec![],
             Facts { durable, ..facts() },
@@ -423,7 +423,7 @@ async fn memory_that_does_not_last_is_told() {
             "tenant"
         );
     }
-    let host = Host::of(
+    let host = TestServer::with_facts(
         Policy::default(),
         vec![],
         Facts {
@@ -452,7 +452,7 @@ async fn tenants_see_their_own_and_the_hosts() {
         host_agent("core.host.one", "of the host", "host"),
         host_agent("core.host.two", "of the host", "host"),
     ];
-    let host = Host::of(
+    let host = TestServer::with_facts(
         Policy {
             agents_max: 2,
             ..Policy::default()
@@ -554,7 +554,7 @@ async fn tenants_see_their_own_and_the_hosts() {
 #[tokio::test]
 async fn secrets_do_not_reach_manifests() {
     let agents = vec![host_agent("core.host.one", "knows hunter2-hunter2", "host")];
-    let host = Host::of(
+    let host = TestServer::with_facts(
         Policy::default(),
         vec![("db", "hunter2-hunter2")],
         facts(),
@@ -618,7 +618,7 @@ async fn secrets_do_not_reach_manifests() {
 
 #[tokio::test]
 async fn reading_and_installing_are_different_rights() {
-    let host = Host::new().await;
+    let host = TestServer::new().await;
     host.key("a", "reader", &[Permission::ManifestRead]).await;
     host.key("a", "writer", &[Permission::ManifestWrite]).await;
     let body = json!({"manifest": manifest("local.a.b")}).to_string();

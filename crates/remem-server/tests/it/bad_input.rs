@@ -1,8 +1,9 @@
 //! Bad input: the table in docs/api.md, row by row. Each kind of wrong input gets its status and
 //! code, echoes nothing, and stores nothing.
 
-use crate::common::{Host, MEMORY};
 use axum::body::Body;
+use remem_testkit::TestServer;
+use remem_testkit::server::MEMORY;
 use serde_json::json;
 
 const CANARY: &str = "canary-c4n4ry";
@@ -1784,7 +1785,7 @@ fn webhook_rows() -> Vec<Row> {
 
 #[tokio::test]
 async fn each_kind_of_wrong_input_gets_its_answer() {
-    let host = Host::new().await;
+    let host = TestServer::new().await;
     let documented =
         std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/api.md")).unwrap();
     let rows = body_rows()

@@ -1,16 +1,17 @@
 //! Commitments over HTTP: what was promised, by text or by hand, what may be done with it, and who
 //! may see it.
 
-use crate::common::{Answer, Host, MEMORY, NOON};
 use axum::http::StatusCode;
 use remem_core::{Permission, Policy, TenantId};
 use remem_engine::registry::{self, Mode};
+use remem_testkit::server::MEMORY;
+use remem_testkit::{NOON, TestResponse, TestServer};
 use serde_json::{Value, json};
 
 const BASE: &str = "/v1/host/remembrancer";
 const DAY: i64 = 86_400_000;
 
-async fn pass(host: &Host, name: &str) {
+async fn pass(host: &TestServer, name: &str) {
     host.engine
         .run_pass(
             registry::find(name).unwrap(),
@@ -21,7 +22,7 @@ async fn pass(host: &Host, name: &str) {
         .unwrap();
 }
 
-async fn say(host: &Host, text: &str) {
+async fn say(host: &TestServer, text: &str) {
     assert_eq!(
         host.post(&format!("{MEMORY}/m/entries"), json!({"content": text}))
             .await
@@ -31,18 +32,18 @@ async fn say(host: &Host, text: &str) {
     pass(host, "infer").await;
 }
 
-async fn list(host: &Host, query: &str) -> Vec<Value> {
+async fn list(host: &TestServer, query: &str) -> Vec<Value> {
     let answer = host.get(&format!("{BASE}/commitments{query}")).await;
     assert_eq!(answer.status, StatusCode::OK, "{}", answer.json());
     answer.json()["commitments"].as_array().unwrap().clone()
 }
 
-async fn change(host: &Host, id: &str, verb: &str, body: Value) -> Answer {
+async fn change(host: &TestServer, id: &str, verb: &str, body: Value) -> TestResponse {
     host.post(&format!("{BASE}/commitments/{id}/{verb}"), body)
         .await
 }
 
-async fn create(host: &Host, body: Value, key: &str) -> Answer {
+async fn create(host: &TestServer, body: Value, key: &str) -> TestResponse {
     host.call(
         "key-of-a",
         "POST",
@@ -59,7 +60,7 @@ fn text<'a>(value: &'a Value, name: &str) -> &'a str {
 
 #[tokio::test]
 async fn what_was_promised_is_listed_explained_and_fired() {
-    let host = Host::new().await;
+    let host = TestServer::new().await;
     say(
         &host,
         "Lunch was fine. Remind me tomorrow at 9am to renew the certificate.",
@@ -131,7 +132,7 @@ async fn what_was_promised_is_listed_explained_and_fired() {
 
 #[tokio::test]
 async fn one_is_made_by_hand_once_and_put_off_and_taken_back() {
-    let host = Host::new().await;
+    let host = TestServer::new().await;
     let body = json!({"text": "Call Ada back.", "at": NOON.plus_ms(DAY).rfc3339(), "subjects": ["person:4711"]});
     let made = create(&host, body.clone(), "k1").await;
     assert_eq!(made.status, StatusCode::CREATED, "{}", made.json());
@@ -190,7 +191,7 @@ async fn one_is_made_by_hand_once_and_put_off_and_taken_back() {
 
 #[tokio::test]
 async fn an_observation_fires_what_waits_for_it() {
-    let host = Host::new().await;
+    let host = TestServer::new().await;
     let body = json!({"text": "Ship the parcel.", "predicate": "the invoice has cleared"});
     let made = create(&host, body.clone(), "k1").await.json();
     assert_eq!(
@@ -241,7 +242,7 @@ async fn an_observation_fires_what_waits_for_it() {
 
 #[tokio::test]
 async fn a_memory_has_its_own_rules() {
-    let host = Host::new().await;
+    let host = TestServer::new().await;
     let first = host
         .get(&format!("{MEMORY}/m/commitment-rules"))
         .await
@@ -286,7 +287,7 @@ async fn a_memory_has_its_own_rules() {
 
 #[tokio::test]
 async fn heartbeats_are_set_looked_at_and_removed() {
-    let host = Host::new().await;
+    let host = TestServer::new().await;
     let body = json!({"memoryRef": "m", "key": "the invoice has cleared", "tag": "paid", "everySeconds": 1}).to_string();
     let put = host
         .call(
@@ -347,7 +348,7 @@ async fn heartbeats_are_set_looked_at_and_removed() {
 
 #[tokio::test]
 async fn who_may_only_write_is_told_no_words_of_others() {
-    let host = Host::new().await;
+    let host = TestServer::new().await;
     host.key("a", "writer", &[Permission::MemoryWrite]).await;
     let body = json!({"text": "Call Ada back.", "at": NOON.plus_ms(DAY).0}).to_string();
     let made = host
@@ -392,7 +393,8 @@ async fn who_may_only_write_is_told_no_words_of_others() {
 
 #[tokio::test]
 async fn nothing_crosses_tenants_and_secrets_do_not_show() {
-    let host = Host::with(Policy::default(), vec![("pin", "tulip-harbour-2219")]).await;
+    let host =
+        TestServer::with_policy(Policy::default(), vec![("pin", "tulip-harbour-2219")]).await;
     host.key("b", "key-of-b", &Permission::ALL).await;
     say(
         &host,
@@ -440,7 +442,7 @@ async fn nothing_crosses_tenants_and_secrets_do_not_show() {
 /// A secret that was registered after the promise was made is in no explanation of it.
 #[tokio::test]
 async fn a_late_secret_does_not_show() {
-    let host = Host::new().await;
+    let host = TestServer::new().await;
     say(
         &host,
         "Remind me tomorrow at 9am to use tulip-harbour-2219 at the gate.",
@@ -477,7 +479,7 @@ async fn a_late_secret_does_not_show() {
 
 #[tokio::test]
 async fn forgetting_tells_how_many_promises_went_along() {
-    let host = Host::new().await;
+    let host = TestServer::new().await;
     for (text, subject) in [
         ("Call Ada back.", "ada"),
         ("Write to Ada.", "ada"),
@@ -512,7 +514,7 @@ async fn forgetting_tells_how_many_promises_went_along() {
 
 #[tokio::test]
 async fn a_webhook_hears_that_a_commitment_fired() {
-    let host = Host::new().await;
+    let host = TestServer::new().await;
     let hook = json!({"url": "https://example.com/hook", "events": ["commitment.fired"]});
     assert_eq!(
         host.post("/v1/webhooks", hook).await.status,
@@ -558,8 +560,8 @@ const TICK: &str = "/v1/host/sample/heartbeat/tick";
 
 #[tokio::test]
 async fn seams_need_their_flag_and_the_right() {
-    let host = Host::with_seams().await;
-    let plain = Host::new().await;
+    let host = TestServer::with_seams().await;
+    let plain = TestServer::new().await;
     host.key(
         "a",
         "weak",
@@ -598,7 +600,7 @@ async fn seams_need_their_flag_and_the_right() {
 
 #[tokio::test]
 async fn a_rehearsed_promise_fires_once_and_is_told_nowhere() {
-    let host = Host::with_seams().await;
+    let host = TestServer::with_seams().await;
     for _ in 0..2 {
         let body = json!({"memoryRef": "mem://conformance/commitments", "condition": "predicate", "includeIntentionCanary": true});
         let answer = host.post(FIRE, body).await;
@@ -625,7 +627,7 @@ async fn a_rehearsed_promise_fires_once_and_is_told_nowhere() {
 
 #[tokio::test]
 async fn a_tick_tells_of_changes_alone_and_ends_in_time() {
-    let host = Host::with_seams().await;
+    let host = TestServer::with_seams().await;
     let tick = async |state: Value, slow: u64| {
         let answer = host
             .post(

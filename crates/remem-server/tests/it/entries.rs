@@ -1,14 +1,15 @@
 //! Entries over HTTP: what is put is read back, pages join up, writes can be repeated, reads can
 //! insist on a revision.
 
-use crate::common::{Host, MEMORY, NOON};
 use axum::http::StatusCode;
 use remem_core::Permission;
+use remem_testkit::server::MEMORY;
+use remem_testkit::{NOON, TestServer};
 use serde_json::json;
 
 #[tokio::test]
 async fn put_get_list_search_delete() {
-    let host = Host::new().await;
+    let host = TestServer::new().await;
     let put = host
         .post(
             &format!("{MEMORY}/m%2F1/entries"),
@@ -98,7 +99,7 @@ async fn put_get_list_search_delete() {
 
 #[tokio::test]
 async fn pages_join_up_and_limits_follow_the_rule() {
-    let host = Host::new().await;
+    let host = TestServer::new().await;
     let entries: Vec<_> =
         (0..250).map(|n| json!({"content": format!("n{n}"), "tags": [if n % 2 == 0 { "even" } else { "odd" }]})).collect();
     let batch = host
@@ -175,7 +176,7 @@ async fn pages_join_up_and_limits_follow_the_rule() {
 
 #[tokio::test]
 async fn a_batch_is_all_or_nothing() {
-    let host = Host::new().await;
+    let host = TestServer::new().await;
     let bad = host
         .post(
             &format!("{MEMORY}/m/entries:batch"),
@@ -195,7 +196,7 @@ async fn a_batch_is_all_or_nothing() {
 
 #[tokio::test]
 async fn the_same_key_and_body_get_the_first_answer() {
-    let host = Host::new().await;
+    let host = TestServer::new().await;
     let path = format!("{MEMORY}/m/entries");
     let put = async |key: &str, body: &str| {
         host.call(
@@ -267,7 +268,7 @@ async fn a_read_can_insist_on_a_revision() {
         at_least_wait_ms_max: 50,
         ..remem_core::Policy::default()
     };
-    let host = Host::with(policy, vec![]).await;
+    let host = TestServer::with_policy(policy, vec![]).await;
     let put = host
         .post(&format!("{MEMORY}/m/entries"), json!({"content": "x"}))
         .await;
@@ -302,7 +303,7 @@ async fn a_read_can_insist_on_a_revision() {
 
 #[tokio::test]
 async fn an_entry_ends_at_its_millisecond_and_never_comes_back() {
-    let host = Host::new().await;
+    let host = TestServer::new().await;
     let path = format!("{MEMORY}/m/entries");
     let put = host
         .post(
@@ -356,7 +357,7 @@ async fn an_entry_ends_at_its_millisecond_and_never_comes_back() {
 
 #[tokio::test]
 async fn secrets_are_redacted_on_the_way_in_and_again_on_the_way_out() {
-    let host = Host::with(
+    let host = TestServer::with_policy(
         remem_core::Policy::default(),
         vec![("db", "hunter2-hunter2")],
     )

@@ -1,7 +1,6 @@
 //! Forgetting over HTTP: what is erased, what stays, what the report says; lineage, archives, and
 //! who sees none of it.
 
-use crate::common::{Answer, Host, MEMORY, NOON};
 use axum::http::StatusCode;
 use remem_core::distill::Archive;
 use remem_core::redact::Redactor;
@@ -10,7 +9,9 @@ use remem_core::{
 };
 use remem_engine::forget::verify;
 use remem_engine::jobs::Trigger;
-use remem_store::conformance::{admit, draft, id, scope};
+use remem_testkit::conformance::{admit, draft, id, scope};
+use remem_testkit::server::MEMORY;
+use remem_testkit::{NOON, TestResponse, TestServer};
 use serde_json::{Map, Value, json};
 
 const BASE: &str = "/v1/host/remembrancer";
@@ -32,7 +33,7 @@ fn ids(list: &Value) -> Vec<String> {
     ids
 }
 
-async fn put(host: &Host, memory: &str, content: &str, subjects: &[&str]) -> String {
+async fn put(host: &TestServer, memory: &str, content: &str, subjects: &[&str]) -> String {
     let put = host
         .post(
             &format!("{MEMORY}/{memory}/entries"),
@@ -44,7 +45,13 @@ async fn put(host: &Host, memory: &str, content: &str, subjects: &[&str]) -> Str
 }
 
 /// An entry that a pass would have made from others.
-async fn derive(host: &Host, name: &str, memory: &str, content: &str, sources: &[(&str, &str)]) {
+async fn derive(
+    host: &TestServer,
+    name: &str,
+    memory: &str,
+    content: &str,
+    sources: &[(&str, &str)],
+) {
     let scope = scope("a", memory);
     let named = |(memory, name): &(&str, &str)| (MemoryRef::parse(memory).unwrap(), id(name));
     let sources = sources.iter().map(named).collect();
@@ -56,7 +63,7 @@ async fn derive(host: &Host, name: &str, memory: &str, content: &str, sources: &
     host.store.commit(batch).await.unwrap();
 }
 
-async fn forget(host: &Host, subject: &str, dry_run: bool) -> Value {
+async fn forget(host: &TestServer, subject: &str, dry_run: bool) -> Value {
     let answer = host
         .post(
             &format!("{BASE}/forget"),
@@ -67,12 +74,12 @@ async fn forget(host: &Host, subject: &str, dry_run: bool) -> Value {
     answer.json()
 }
 
-async fn lineage(host: &Host, memory: &str, id: &str) -> Answer {
+async fn lineage(host: &TestServer, memory: &str, id: &str) -> TestResponse {
     host.get(&format!("{MEMORY}/{memory}/entries/{id}/lineage"))
         .await
 }
 
-async fn entry(host: &Host, memory: &str, id: &str) -> StatusCode {
+async fn entry(host: &TestServer, memory: &str, id: &str) -> StatusCode {
     host.get(&format!("{MEMORY}/{memory}/entries/{id}"))
         .await
         .status
@@ -80,7 +87,7 @@ async fn entry(host: &Host, memory: &str, id: &str) -> StatusCode {
 
 #[tokio::test]
 async fn a_subject_is_forgotten_with_everything_made_of_it() {
-    let host = Host::new().await;
+    let host = TestServer::new().await;
     let about = put(&host, "m", "Zeb likes marzipan", &[SUBJECT, "team: blue"]).await;
     let other = put(&host, "m", "Mara likes nougat", &["person: Mara"]).await;
     derive(
@@ -169,7 +176,7 @@ async fn a_subject_is_forgotten_with_everything_made_of_it() {
 
 #[tokio::test]
 async fn a_report_is_kept_and_holds() {
-    let host = Host::new().await;
+    let host = TestServer::new().await;
     for n in 0..3 {
         put(
             &host,
@@ -232,7 +239,7 @@ async fn a_report_is_kept_and_holds() {
 
 #[tokio::test]
 async fn what_was_merged_into_a_forgotten_entry_stands_by_itself_again() {
-    let host = Host::new().await;
+    let host = TestServer::new().await;
     let kept = put(&host, "m", "the office closes at six", &[SUBJECT]).await;
     let merged = put(&host, "m", "the office closes at 6", &[]).await;
     let tenant = TenantId::parse("a").unwrap();
@@ -263,7 +270,7 @@ async fn what_was_merged_into_a_forgotten_entry_stands_by_itself_again() {
 }
 
 /// A memory with enough in it to be distilled; answers the distillation's archive.
-async fn distilled(host: &Host, memory: &str) -> Value {
+async fn distilled(host: &TestServer, memory: &str) -> Value {
     for n in 0..12 {
         let text = format!(
             "Fact {n}: the harbour of Calewick has {} cranes, and pier {n} was built in 19{:02}.",
@@ -302,7 +309,7 @@ async fn distilled(host: &Host, memory: &str) -> Value {
 
 #[tokio::test]
 async fn an_archive_is_given_byte_for_byte_and_gone_once_erased() {
-    let host = Host::new().await;
+    let host = TestServer::new().await;
     let archive = distilled(&host, "m").await;
     assert_eq!(
         (&archive["erased"], &archive["sourceCount"]),
@@ -371,7 +378,7 @@ async fn an_archive_is_given_byte_for_byte_and_gone_once_erased() {
 
 #[tokio::test]
 async fn what_a_model_wrote_can_be_taken_back() {
-    let host = Host::new().await;
+    let host = TestServer::new().await;
     let archive = distilled(&host, "m").await;
     let written = archive["entryId"].as_str().unwrap();
     let plain = Archive::parse(
@@ -441,7 +448,7 @@ async fn what_a_model_wrote_can_be_taken_back() {
 
 #[tokio::test]
 async fn every_way_to_write_takes_subjects() {
-    let host = Host::new().await;
+    let host = TestServer::new().await;
     let batch = json!({"entries": [{"content": "one", "subjects": [SUBJECT]}, {"content": "two"}]});
     assert_eq!(
         host.post(&format!("{MEMORY}/m/entries:batch"), batch)
@@ -501,7 +508,7 @@ async fn every_way_to_write_takes_subjects() {
 
 #[tokio::test]
 async fn another_tenant_sees_and_forgets_nothing_of_it() {
-    let host = Host::new().await;
+    let host = TestServer::new().await;
     host.key("b", "key-of-b", &Permission::ALL).await;
     let about = put(&host, "m", "Zeb likes marzipan", &[SUBJECT]).await;
     let archive = distilled(&host, "n").await;

@@ -9,7 +9,6 @@ mod access;
 mod agents;
 mod bad_input;
 mod commitments;
-mod common;
 mod entries;
 mod forget;
 mod isolation;

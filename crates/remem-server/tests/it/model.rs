@@ -1,14 +1,14 @@
 //! The ledger of the model's calls over HTTP: its shape, its pages, and whose it is.
 
-use crate::common::{Host, NOON};
 use remem_core::{
     Admission, Batch, Permission, Policy, Precondition, RecordKind, Redactor, TenantId,
 };
+use remem_testkit::{NOON, TestServer};
 use serde_json::{Value, json};
 
 const LEDGER: &str = "/v1/host/remembrancer/model-calls";
 
-async fn keep(host: &Host, key: &str, body: Value) {
+async fn keep(host: &TestServer, key: &str, body: Value) {
     let policy = Policy::default();
     let redactor = Redactor::empty();
     let body = Admission {
@@ -36,7 +36,7 @@ fn refused() -> Value {
 
 #[tokio::test]
 async fn the_ledger_shows_what_came_of_each_call() {
-    let host = Host::new().await;
+    let host = TestServer::new().await;
     assert_eq!(host.get(LEDGER).await.json(), json!({"modelCalls": []}));
     let accepted = json!({
         "model": "small-one", "memoryRef": "m", "accepted": true, "why": "accepted", "durationMs": 34, "requestHash": "aa",
@@ -66,7 +66,7 @@ async fn the_ledger_shows_what_came_of_each_call() {
 
 #[tokio::test]
 async fn pages_lead_to_the_end() {
-    let host = Host::new().await;
+    let host = TestServer::new().await;
     for number in 0..5 {
         keep(&host, &format!("call_{number}"), refused()).await;
     }

@@ -6,15 +6,16 @@
     reason = "a test moves the clock while a pass works"
 )]
 
-use crate::common::{Host, MEMORY, NOON};
 use remem_core::{Permission, TenantId};
 use remem_engine::registry::{self, Mode};
+use remem_testkit::server::MEMORY;
+use remem_testkit::{NOON, TestServer};
 use serde_json::{Value, json};
 use std::time::Duration;
 
 const BASE: &str = "/v1/host/remembrancer";
 
-async fn activate(host: &Host, pass: &str) {
+async fn activate(host: &TestServer, pass: &str) {
     let tenant = TenantId::parse("a").unwrap();
     host.engine
         .run_pass(registry::find(pass).unwrap(), &tenant, Mode::Apply)
@@ -22,7 +23,7 @@ async fn activate(host: &Host, pass: &str) {
         .unwrap();
 }
 
-async fn pass(host: &Host, name: &str) -> Value {
+async fn pass(host: &TestServer, name: &str) -> Value {
     let list = host.get(&format!("{BASE}/passes")).await.json();
     list["passes"]
         .as_array()
@@ -35,7 +36,7 @@ async fn pass(host: &Host, name: &str) -> Value {
 
 #[tokio::test]
 async fn a_job_is_started_shown_and_done() {
-    let host = Host::new().await;
+    let host = TestServer::new().await;
     host.post(&format!("{MEMORY}/m/entries"), json!({"content": "x"}))
         .await;
     let run = format!("{BASE}/passes/consolidate/run");
@@ -116,7 +117,7 @@ async fn a_job_is_started_shown_and_done() {
 
 #[tokio::test]
 async fn a_schedule_is_set_and_ticks() {
-    let host = Host::new().await;
+    let host = TestServer::new().await;
     let path = format!("{BASE}/passes/distill/schedule?memoryRef=m");
     let body = json!({"every": "PT1H", "options": {"tokenBudget": 100}}).to_string();
     let set = host.call("key-of-a", "PUT", &path, &[], body).await;
@@ -171,7 +172,7 @@ fn saying(n: usize) -> String {
     )
 }
 
-async fn put_all(host: &Host, memory: &str, texts: impl Iterator<Item = String>) {
+async fn put_all(host: &TestServer, memory: &str, texts: impl Iterator<Item = String>) {
     let entries: Vec<Value> = texts.map(|text| json!({"content": text})).collect();
     let put = host
         .post(
@@ -183,15 +184,15 @@ async fn put_all(host: &Host, memory: &str, texts: impl Iterator<Item = String>)
 }
 
 /// Some hundred texts; later, half of them once more in nearly the same words.
-async fn with_duplicates() -> Host {
-    let host = Host::new().await;
+async fn with_duplicates() -> TestServer {
+    let host = TestServer::new().await;
     put_all(&host, "m", (0..KINDS).map(saying)).await;
     host.clock.set(NOON.plus_ms(60_000));
     put_all(&host, "m", (0..AGAIN).map(|n| saying(n).replace('.', "!"))).await;
     host
 }
 
-async fn entries(host: &Host, memory: &str) -> Vec<Value> {
+async fn entries(host: &TestServer, memory: &str) -> Vec<Value> {
     host.get(&format!("{MEMORY}/{memory}/entries?limit=0"))
         .await
         .json()["entries"]
@@ -200,7 +201,7 @@ async fn entries(host: &Host, memory: &str) -> Vec<Value> {
         .clone()
 }
 
-async fn feed(host: &Host) -> Vec<Value> {
+async fn feed(host: &TestServer) -> Vec<Value> {
     let mut all = Vec::new();
     loop {
         let page = host
@@ -215,7 +216,7 @@ async fn feed(host: &Host) -> Vec<Value> {
     }
 }
 
-async fn told(host: &Host, kind: &str) -> Vec<Value> {
+async fn told(host: &TestServer, kind: &str) -> Vec<Value> {
     feed(host)
         .await
         .into_iter()
@@ -225,7 +226,7 @@ async fn told(host: &Host, kind: &str) -> Vec<Value> {
 }
 
 /// Starts a job and does it; answers how it ended.
-async fn work(host: &Host, name: &str, body: Value) -> Value {
+async fn work(host: &TestServer, name: &str, body: Value) -> Value {
     let started = host.post(&format!("{BASE}/passes/{name}/run"), body).await;
     assert_eq!(started.status, 202, "{}", started.json());
     activate(host, name).await;
@@ -239,7 +240,7 @@ async fn work(host: &Host, name: &str, body: Value) -> Value {
 
 /// What holds a word of the query. What only stands beside such an entry is found as well, and is
 /// not meant.
-async fn hits(host: &Host, memory: &str, query: &str) -> Vec<String> {
+async fn hits(host: &TestServer, memory: &str, query: &str) -> Vec<String> {
     let search = json!({"query": query, "limit": 0, "explain": true});
     let found = host
         .post(&format!("{MEMORY}/{memory}/search"), search)
@@ -430,7 +431,7 @@ async fn a_job_that_is_cancelled_in_time_does_nothing() {
 
 #[tokio::test]
 async fn distillation_keeps_its_sources_and_is_done_once() {
-    let host = Host::new().await;
+    let host = TestServer::new().await;
     put_all(&host, "m", (0..60).map(saying)).await;
     let body = json!({"memoryRef": "m", "options": {"tokenBudget": 1_500, "markdown": true}});
     let first = work(&host, "distill", body.clone()).await;
@@ -513,7 +514,7 @@ async fn distillation_keeps_its_sources_and_is_done_once() {
 
 #[tokio::test]
 async fn compaction_of_all_leaves_one_entry() {
-    let host = Host::new().await;
+    let host = TestServer::new().await;
     put_all(&host, "m", (0..40).map(saying)).await;
     host.post(
         &format!("{MEMORY}/m/entries"),
@@ -690,7 +691,7 @@ async fn jobs_and_schedules_of_another_tenant_are_like_none() {
 
 #[tokio::test]
 async fn seams_of_passes_need_the_right_before_they_plant_anything() {
-    let host = Host::with_seams().await;
+    let host = TestServer::with_seams().await;
     host.key(
         "a",
         "weak",
@@ -720,7 +721,7 @@ async fn seams_of_passes_need_the_right_before_they_plant_anything() {
             .await;
         assert_eq!(nobody.status, 401, "{seam}");
         assert_eq!(
-            Host::new()
+            TestServer::new()
                 .await
                 .post(seam, json!({"memoryRef": "m"}))
                 .await

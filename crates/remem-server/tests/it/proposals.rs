@@ -1,8 +1,8 @@
 //! Proposals and automations over HTTP: the protocol's paths and shapes, and what this host adds.
 
-use crate::common::{Answer, Host};
 use axum::http::StatusCode;
 use remem_core::Permission;
+use remem_testkit::{TestResponse, TestServer};
 use serde_json::{Value, json};
 
 const PROPOSALS: &str = "/v1/host/sample/proposals";
@@ -27,7 +27,7 @@ fn template(text: &str) -> Value {
     json!({"templateId": "greeting", "version": "1.0.0", "text": text, "variables": []})
 }
 
-async fn submit(host: &Host, artifact: Value) -> Value {
+async fn submit(host: &TestServer, artifact: Value) -> Value {
     let body = json!({"kind": "prompt-template", "title": "A greeting", "rationale": "It is often said.", "artifact": artifact});
     let created = host.post(&format!("{OWN}/proposals"), body).await;
     assert_eq!(created.status, StatusCode::CREATED, "{}", created.json());
@@ -67,7 +67,7 @@ fn is_closed(proposal: &Value) {
     );
 }
 
-async fn patch(host: &Host, id: &str, body: Value) -> Answer {
+async fn patch(host: &TestServer, id: &str, body: Value) -> TestResponse {
     host.call(
         "key-of-a",
         "PATCH",
@@ -80,7 +80,7 @@ async fn patch(host: &Host, id: &str, body: Value) -> Answer {
 
 #[tokio::test]
 async fn a_proposal_is_reviewed_and_applied() {
-    let host = Host::new().await;
+    let host = TestServer::new().await;
     let proposal = submit(&host, template("Hello")).await;
     let id = proposal["id"].as_str().unwrap();
     is_closed(&proposal);
@@ -191,7 +191,7 @@ async fn a_proposal_is_reviewed_and_applied() {
 
 #[tokio::test]
 async fn a_submission_can_be_repeated() {
-    let host = Host::new().await;
+    let host = TestServer::new().await;
     let body = json!({"kind": "prompt-template", "artifact": template("Hello")}).to_string();
     let submit = async |body: &str| {
         host.call(
@@ -229,7 +229,7 @@ async fn a_submission_can_be_repeated() {
 
 #[tokio::test]
 async fn a_proposal_is_turned_down_and_put_away() {
-    let host = Host::new().await;
+    let host = TestServer::new().await;
     let id = submit(&host, template("Hello")).await["id"]
         .as_str()
         .unwrap()
@@ -271,7 +271,7 @@ async fn a_proposal_is_turned_down_and_put_away() {
 
 #[tokio::test]
 async fn without_the_scope_nothing_is_applied() {
-    let host = Host::new().await;
+    let host = TestServer::new().await;
     let id = submit(&host, template("Hello")).await["id"]
         .as_str()
         .unwrap()
@@ -317,7 +317,7 @@ async fn without_the_scope_nothing_is_applied() {
 
 #[tokio::test]
 async fn a_proposal_is_the_tenants_own() {
-    let host = Host::new().await;
+    let host = TestServer::new().await;
     let id = submit(&host, template("Hello")).await["id"]
         .as_str()
         .unwrap()
@@ -364,7 +364,7 @@ async fn a_proposal_is_the_tenants_own() {
 
 #[tokio::test]
 async fn what_is_wrong_is_said_and_not_repeated() {
-    let host = Host::new().await;
+    let host = TestServer::new().await;
     let malformed = submit(&host, json!({"templateId": "CANARY c4n4ry"})).await["id"]
         .as_str()
         .unwrap()
@@ -432,7 +432,7 @@ async fn what_is_wrong_is_said_and_not_repeated() {
 
 #[tokio::test]
 async fn a_gate_is_asked_for_and_passed() {
-    let host = Host::gated(2).await;
+    let host = TestServer::with_approval_gate(2).await;
     host.key("a", "second", &Permission::ALL).await;
     host.key("a", "third", &Permission::ALL).await;
     let id = submit(&host, template("Hello")).await["id"]
@@ -494,7 +494,7 @@ async fn a_gate_is_asked_for_and_passed() {
 
 #[tokio::test]
 async fn the_host_says_what_it_does_with_proposals() {
-    let host = Host::new().await;
+    let host = TestServer::new().await;
     let document = host.get("/.well-known/openwop").await.json();
     let kinds = [
         "agent-pack",
@@ -521,7 +521,7 @@ async fn the_host_says_what_it_does_with_proposals() {
 
 #[tokio::test]
 async fn with_seams_there_is_always_a_draft_and_it_has_no_effect() {
-    let host = Host::with_seams().await;
+    let host = TestServer::with_seams().await;
     let drafts =
         async || host.get(&format!("{PROPOSALS}?state=draft")).await.json()["proposals"].clone();
     let seeded = drafts().await;
@@ -552,7 +552,7 @@ async fn with_seams_there_is_always_a_draft_and_it_has_no_effect() {
         "another one takes its place"
     );
     assert_eq!(
-        Host::new().await.get(PROPOSALS).await.json(),
+        TestServer::new().await.get(PROPOSALS).await.json(),
         json!({"proposals": []}),
         "and none without seams"
     );
@@ -560,7 +560,7 @@ async fn with_seams_there_is_always_a_draft_and_it_has_no_effect() {
 
 #[tokio::test]
 async fn traces_are_taken() {
-    let host = Host::new().await;
+    let host = TestServer::new().await;
     let trace = host
         .post(
             &format!("{OWN}/traces"),
@@ -587,7 +587,7 @@ async fn traces_are_taken() {
 
 #[tokio::test]
 async fn automations_are_set_paused_and_removed() {
-    let host = Host::new().await;
+    let host = TestServer::new().await;
     let path = format!("{OWN}/automations/nightly");
     let body = json!({"automationId": "nightly", "schedule": {"every": "P1D"}, "workflowId": "w", "inputs": {"a": 1}});
     let put = async |body: &Value| {

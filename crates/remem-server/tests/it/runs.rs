@@ -1,9 +1,9 @@
 //! Runs over HTTP: their log, their snapshot, their record, forks and cancels. On both stores.
 
-use crate::common;
-use crate::common::{CANARY, Host, MEMORY};
 use remem_core::Permission;
 use remem_engine::registry::{self, Mode};
+use remem_testkit::server::{CANARY, MEMORY};
+use remem_testkit::{NOON, TestServer};
 use serde_json::{Value, json};
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -36,7 +36,7 @@ fn is_sound(events: &[Value]) {
     assert!(last(kinds(events).last().unwrap()));
 }
 
-async fn put(host: &Host, memory: &str, text: &str) -> String {
+async fn put(host: &TestServer, memory: &str, text: &str) -> String {
     let put = host
         .post(
             &format!("{MEMORY}/{memory}/entries"),
@@ -48,7 +48,7 @@ async fn put(host: &Host, memory: &str, text: &str) -> String {
 
 #[tokio::test]
 async fn a_run_tells_what_it_did_and_wrote() {
-    let host = Host::with_seams().await;
+    let host = TestServer::with_seams().await;
     let (id, state) = host
         .run(json!({"workflowId": "conformance-noop", "tenantId": "somebody-else", "tags": ["t"]}))
         .await;
@@ -153,7 +153,7 @@ async fn a_run_tells_what_it_did_and_wrote() {
 
 #[tokio::test]
 async fn a_start_can_be_repeated() {
-    let host = Host::with_seams().await;
+    let host = TestServer::with_seams().await;
     let start = async |body: Value| {
         host.call(
             "key-of-a",
@@ -186,7 +186,7 @@ async fn a_start_can_be_repeated() {
 
 #[tokio::test]
 async fn nothing_of_what_a_caller_sends_is_in_events() {
-    let host = Host::with_seams().await;
+    let host = TestServer::with_seams().await;
     let canary = "canary-9f2c7d11";
     let body = json!({
         "workflowId": "conformance-noop",
@@ -210,7 +210,7 @@ async fn nothing_of_what_a_caller_sends_is_in_events() {
 
 #[tokio::test]
 async fn a_run_without_a_node_type_fails_and_says_which() {
-    let host = Host::new().await;
+    let host = TestServer::new().await;
     host.install(
         "w",
         json!([{"id": "a", "typeId": "core.noop"}, {"id": "b", "typeId": "conformance.secret.echo"}, {"id": "c", "typeId": "core.noop"}]),
@@ -249,7 +249,7 @@ async fn a_run_without_a_node_type_fails_and_says_which() {
 
 #[tokio::test]
 async fn a_run_reads_what_was_there_and_what_it_wrote() {
-    let host = Host::new().await;
+    let host = TestServer::new().await;
     let kept = put(&host, "m", "was there").await;
     let reads = |n: usize| {
         node(
@@ -314,7 +314,7 @@ async fn a_run_reads_what_was_there_and_what_it_wrote() {
 /// The issue's own figure: 40 runs, 16 writers, nothing changes within a run.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn other_writers_never_show_through() {
-    let host = std::sync::Arc::new(Host::new().await);
+    let host = std::sync::Arc::new(TestServer::new().await);
     let nodes: Vec<Value> = (0..6)
         .map(|n| {
             node(
@@ -372,7 +372,7 @@ async fn other_writers_never_show_through() {
 
 #[tokio::test]
 async fn a_replay_repeats_byte_for_byte_and_does_nothing() {
-    let host = Host::new().await;
+    let host = TestServer::new().await;
     let first = put(&host, "m", "the first").await;
     let nodes = json!([
         node("r", json!({"memoryAction": "read", "memoryRef": "m", "into": "seen"})),
@@ -496,7 +496,7 @@ async fn a_replay_repeats_byte_for_byte_and_does_nothing() {
 /// What one node writes and then reads is counted the same way the second time.
 #[tokio::test]
 async fn a_replay_of_a_node_that_writes_and_reads_is_the_same() {
-    let host = Host::with_seams().await;
+    let host = TestServer::with_seams().await;
     for action in [
         "write-then-read",
         "redaction-probe",
@@ -530,7 +530,7 @@ async fn a_replay_of_a_node_that_writes_and_reads_is_the_same() {
 
 #[tokio::test]
 async fn a_replay_whose_record_is_gone_is_refused() {
-    let host = Host::new().await;
+    let host = TestServer::new().await;
     host.install(
         "w",
         json!([node("r", json!({"memoryAction": "read", "memoryRef": "m"}))]),
@@ -569,7 +569,7 @@ async fn a_replay_whose_record_is_gone_is_refused() {
         .await
         .unwrap();
     assert_eq!(forgotten.changed, 0, "too early");
-    host.clock.set(common::NOON.plus_ms(31 * 24 * 3_600_000));
+    host.clock.set(NOON.plus_ms(31 * 24 * 3_600_000));
     let dry = host
         .engine
         .run_pass(pass, &tenant, Mode::DryRun)
@@ -614,7 +614,7 @@ async fn a_replay_whose_record_is_gone_is_refused() {
 
 #[tokio::test]
 async fn a_branch_goes_on_anew_from_a_point() {
-    let host = Host::new().await;
+    let host = TestServer::new().await;
     let writes = |id: &str, from: &str| {
         node(
             id,
@@ -669,7 +669,7 @@ async fn a_branch_goes_on_anew_from_a_point() {
 
 #[tokio::test]
 async fn a_cancelled_run_ends_once() {
-    let host = Host::new().await;
+    let host = TestServer::new().await;
     let nodes: Vec<Value> = (0..100)
         .map(|n| {
             node(
@@ -731,7 +731,7 @@ async fn a_cancelled_run_ends_once() {
 
 #[tokio::test]
 async fn a_secret_that_a_run_resolves_is_in_nothing_it_leaves() {
-    let host = Host::with_seams().await;
+    let host = TestServer::with_seams().await;
     let probe = json!({"memoryAction": "redaction-probe", "byokSecretId": "conformance-test-secret", "memoryRef": "m"});
     host.install(
         "w",
@@ -757,7 +757,7 @@ async fn a_secret_that_a_run_resolves_is_in_nothing_it_leaves() {
 
 #[tokio::test]
 async fn a_run_keeps_the_workspace_it_began_with() {
-    let host = Host::new().await;
+    let host = TestServer::new().await;
     let file = "/v1/host/workspace/files/notes.md";
     host.call("key-of-a", "PUT", file, &[], r#"{"content": "one"}"#)
         .await;
@@ -797,7 +797,7 @@ async fn a_run_keeps_the_workspace_it_began_with() {
 
 #[tokio::test]
 async fn runs_are_their_tenants_own() {
-    let host = Host::with_seams().await;
+    let host = TestServer::with_seams().await;
     host.key("b", "key-of-b", &Permission::ALL).await;
     host.install("mine", json!([{"id": "n", "typeId": "core.noop"}]))
         .await;
@@ -874,7 +874,7 @@ async fn runs_are_their_tenants_own() {
 
 #[tokio::test]
 async fn a_workflow_that_cannot_be_run_is_refused() {
-    let host = Host::new().await;
+    let host = TestServer::new().await;
     let put = async |path: &str, body: Value| {
         host.call(
             "key-of-a",
@@ -936,8 +936,8 @@ async fn a_workflow_that_cannot_be_run_is_refused() {
 
 #[tokio::test]
 async fn the_seams_are_there_only_when_asked_for() {
-    let with = Host::with_seams().await;
-    let without = Host::new().await;
+    let with = TestServer::with_seams().await;
+    let without = TestServer::new().await;
     let seams = [
         (
             "POST",
@@ -1016,7 +1016,7 @@ async fn the_seams_are_there_only_when_asked_for() {
 
 #[tokio::test]
 async fn a_run_resolves_secrets_of_the_vault_and_its_own() {
-    let host = Host::with_seams().await;
+    let host = TestServer::with_seams().await;
     let shared = "vault-value-of-the-tenant";
     let own = "value-for-this-run-only";
     let set = host
@@ -1109,7 +1109,7 @@ async fn a_run_resolves_secrets_of_the_vault_and_its_own() {
 
 #[tokio::test]
 async fn a_secret_that_comes_while_a_run_goes_on_counts_for_what_it_writes_then() {
-    let host = Host::new().await;
+    let host = TestServer::new().await;
     let value = "set-in-the-middle-of-it";
     let write = |n: usize| {
         node(
@@ -1143,7 +1143,7 @@ async fn a_secret_that_comes_while_a_run_goes_on_counts_for_what_it_writes_then(
         limit: 1_000,
         after: None,
     };
-    let at = remem_store::ReadAt::Now(common::NOON);
+    let at = remem_store::ReadAt::Now(NOON);
     let stored = host.store.list(&scope, &filter, &page, &at).await.unwrap();
     let last = stored.first().unwrap();
     assert_eq!(
@@ -1154,7 +1154,7 @@ async fn a_secret_that_comes_while_a_run_goes_on_counts_for_what_it_writes_then(
 
 #[tokio::test]
 async fn calling_upon_an_agent_is_a_run() {
-    let host = Host::with_seams().await;
+    let host = TestServer::with_seams().await;
     let manifest = json!({
         "agentId": "local.desk.helper", "persona": "Helper", "modelClass": "reasoning", "systemPrompt": "Help.",
         "toolAllowlist": ["search", "mail.read"], "memoryShape": {"longTerm": true}

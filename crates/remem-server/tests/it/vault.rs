@@ -2,13 +2,14 @@
 //! nothing gives a value back; a key that does not fit stops writes instead of letting secrets
 //! through; late values leave what was stored.
 
-use crate::common::{Answer, Host, MEMORY, NOON};
 use remem_core::{
     Admission, Batch, Permission, Policy, Precondition, RecordBody, RecordKind, Redactor,
     ShapePolicy, TenantId,
 };
 use remem_engine::VaultKey;
 use remem_engine::registry::{self, Mode, PassReport};
+use remem_testkit::server::MEMORY;
+use remem_testkit::{NOON, TestResponse, TestServer};
 use serde_json::{Value, json};
 
 const SECRETS: &str = "/v1/host/remembrancer/secrets";
@@ -16,7 +17,13 @@ const FILES: &str = "/v1/host/workspace/files";
 const OLD: &str = "plum-harbour-Velvet-19";
 const NEW: &str = "copper-Lantern-orchard-7";
 
-async fn set_as(host: &Host, key: &str, name: &str, value: &str, scope: &str) -> Answer {
+async fn set_as(
+    host: &TestServer,
+    key: &str,
+    name: &str,
+    value: &str,
+    scope: &str,
+) -> TestResponse {
     host.call(
         key,
         "PUT",
@@ -27,16 +34,16 @@ async fn set_as(host: &Host, key: &str, name: &str, value: &str, scope: &str) ->
     .await
 }
 
-async fn set(host: &Host, name: &str, value: &str) -> Answer {
+async fn set(host: &TestServer, name: &str, value: &str) -> TestResponse {
     set_as(host, "key-of-a", name, value, "tenant").await
 }
 
-async fn rotate(host: &Host, name: &str, value: &str) -> Answer {
+async fn rotate(host: &TestServer, name: &str, value: &str) -> TestResponse {
     host.post(&format!("{SECRETS}/{name}/rotate"), json!({"value": value}))
         .await
 }
 
-async fn put_as(host: &Host, key: &str, content: &str) -> Answer {
+async fn put_as(host: &TestServer, key: &str, content: &str) -> TestResponse {
     host.call(
         key,
         "POST",
@@ -47,16 +54,16 @@ async fn put_as(host: &Host, key: &str, content: &str) -> Answer {
     .await
 }
 
-async fn put(host: &Host, content: &str) -> Value {
+async fn put(host: &TestServer, content: &str) -> Value {
     let answer = put_as(host, "key-of-a", content).await;
     assert_eq!(answer.status, 201, "{}", answer.json());
     answer.json()["content"].clone()
 }
 
 /// What the store itself holds of every entry of tenant `a`, whatever readers are shown.
-async fn stored(host: &Host) -> String {
+async fn stored(host: &TestServer) -> String {
     let found = host
-        .ground
+        .env
         .store
         .stale(&tenant(), 0, None, 1_000)
         .await
@@ -69,13 +76,15 @@ async fn stored(host: &Host) -> String {
     for kind in RecordKind::ALL {
         let records = match kind.is_inert() {
             true => host
-                .ground
+                .env
                 .review
+                .as_ref()
+                .unwrap()
                 .inert_list(&tenant(), kind, "", None, 1_000)
                 .await
                 .unwrap(),
             false => host
-                .ground
+                .env
                 .store
                 .records(&tenant(), kind, "", None, 1_000)
                 .await
@@ -110,7 +119,7 @@ fn tenant() -> TenantId {
     TenantId::parse("a").unwrap()
 }
 
-async fn rescan(host: &Host, mode: Mode) -> PassReport {
+async fn rescan(host: &TestServer, mode: Mode) -> PassReport {
     host.engine
         .run_pass(registry::find("rescan").unwrap(), &tenant(), mode)
         .await
@@ -119,7 +128,7 @@ async fn rescan(host: &Host, mode: Mode) -> PassReport {
 
 #[tokio::test]
 async fn what_is_set_is_redacted_in_its_old_and_new_values() {
-    let host = Host::new().await;
+    let host = TestServer::new().await;
     assert_eq!(put(&host, OLD).await, OLD, "not known yet");
     let made = set(&host, "db-password", OLD).await;
     assert_eq!(
@@ -195,7 +204,7 @@ async fn what_is_set_is_redacted_in_its_old_and_new_values() {
 
 #[tokio::test]
 async fn nothing_gives_a_value_back() {
-    let host = Host::new().await;
+    let host = TestServer::new().await;
     let mut answers = vec![
         set(&host, "one", OLD).await,
         set_as(&host, "key-of-a", "two", NEW, "user").await,
@@ -248,7 +257,7 @@ async fn nothing_gives_a_value_back() {
 
 #[tokio::test]
 async fn names_are_listed_in_pages() {
-    let host = Host::with(
+    let host = TestServer::with_policy(
         Policy {
             secrets_max: 7,
             ..Policy::default()
@@ -313,7 +322,7 @@ async fn names_are_listed_in_pages() {
 
 #[tokio::test]
 async fn tenants_and_users_have_their_own() {
-    let host = Host::new().await;
+    let host = TestServer::new().await;
     host.key("b", "key-of-b", &Permission::ALL).await;
     host.key(
         "a",
@@ -416,7 +425,7 @@ async fn tenants_and_users_have_their_own() {
 
 #[tokio::test]
 async fn bad_names_and_values_are_refused_without_an_echo() {
-    let host = Host::new().await;
+    let host = TestServer::new().await;
     for bad in [
         "%2F",
         "a%2Fb",
@@ -496,7 +505,7 @@ async fn a_late_value_leaves_what_was_stored() {
         file_versions_max: 5,
         ..Policy::default()
     };
-    let host = Host::with(policy, vec![]).await;
+    let host = TestServer::with_policy(policy, vec![]).await;
     for n in 0..8 {
         let body = json!({"content": format!("note {n}: {OLD}"), "tags": [format!("pw:{OLD}"), "kept"], "metadata": {"k": {OLD: OLD}}});
         assert_eq!(
@@ -528,7 +537,7 @@ async fn a_late_value_leaves_what_was_stored() {
             Precondition::Absent,
             plain(json!({"inputs": [OLD], "n": 1})),
         );
-        host.ground.store.commit(batch).await.unwrap();
+        host.env.store.commit(batch).await.unwrap();
     }
     let etag = host.get(&format!("{FILES}/a.md")).await.json()["etag"]
         .as_str()
@@ -579,7 +588,7 @@ async fn a_late_value_leaves_what_was_stored() {
         stored(&host).await
     );
     let run = host
-        .ground
+        .env
         .store
         .record(&tenant(), RecordKind::Run, "run_1")
         .await
@@ -639,14 +648,14 @@ async fn a_late_value_leaves_what_was_stored() {
             .count(),
         8
     );
-    host.ground.store.verify(&tenant()).await.unwrap();
+    host.env.store.verify(&tenant()).await.unwrap();
 }
 
 #[tokio::test]
 async fn a_write_that_was_overtaken_is_found_by_a_second_walk() {
-    let host = Host::new().await;
-    let late = Host::on(
-        host.ground.clone(),
+    let host = TestServer::new().await;
+    let late = TestServer::on(
+        host.env.clone(),
         Policy::default(),
         vec![],
         Some(VaultKey::new([9; 32])),
@@ -689,7 +698,7 @@ async fn a_pass_goes_on_where_another_process_stopped() {
         rescan_batch_max: 1,
         ..Policy::default()
     };
-    let host = Host::with(policy(), vec![]).await;
+    let host = TestServer::with_policy(policy(), vec![]).await;
     for n in 0..130 {
         put(&host, &format!("note {n} {OLD}")).await;
     }
@@ -703,8 +712,8 @@ async fn a_pass_goes_on_where_another_process_stopped() {
             more: true
         }
     );
-    let next = Host::on(
-        host.ground.clone(),
+    let next = TestServer::on(
+        host.env.clone(),
         policy(),
         vec![],
         Some(VaultKey::new([9; 32])),
@@ -729,7 +738,7 @@ async fn a_pass_goes_on_where_another_process_stopped() {
 
 #[tokio::test]
 async fn a_text_that_outgrows_its_limit_is_redacted_all_the_same() {
-    let host = Host::new().await;
+    let host = TestServer::new().await;
     let content = "hunter2! ".repeat(7_000);
     let body = json!({"content": content, "tags": ["hunter2! ".repeat(28)], "metadata": {"a": "hunter2! ".repeat(1_800)}});
     let id = host.post(&format!("{MEMORY}/m/entries"), body).await.json()["id"]
@@ -747,13 +756,13 @@ async fn a_text_that_outgrows_its_limit_is_redacted_all_the_same() {
         "nothing of the entry is lost"
     );
     assert!(entry["tags"][0].as_str().unwrap().chars().count() <= 256);
-    host.ground.store.verify(&tenant()).await.unwrap();
+    host.env.store.verify(&tenant()).await.unwrap();
 }
 
 #[tokio::test]
 async fn without_a_key_the_vault_is_off() {
-    let host = Host::new().await;
-    let off = Host::on(host.ground.clone(), Policy::default(), vec![], None).await;
+    let host = TestServer::new().await;
+    let off = TestServer::on(host.env.clone(), Policy::default(), vec![], None).await;
     for answer in [
         set(&off, "x", OLD).await,
         rotate(&off, "x", OLD).await,
@@ -780,7 +789,7 @@ async fn without_a_key_the_vault_is_off() {
     assert_locked(&off).await;
 }
 
-async fn assert_locked(host: &Host) {
+async fn assert_locked(host: &TestServer) {
     for answer in [
         put_as(host, "key-of-a", OLD).await,
         put_as(host, "key-of-a", "harmless").await,
@@ -810,12 +819,12 @@ async fn assert_locked(host: &Host) {
 
 #[tokio::test]
 async fn another_key_stops_writes_and_lets_nothing_through() {
-    let host = Host::new().await;
+    let host = TestServer::new().await;
     put(&host, OLD).await;
     set(&host, "x", OLD).await;
     host.key("b", "key-of-b", &Permission::ALL).await;
-    let wrong = Host::on(
-        host.ground.clone(),
+    let wrong = TestServer::on(
+        host.env.clone(),
         Policy::default(),
         vec![],
         Some(VaultKey::new([8; 32])),
@@ -835,8 +844,8 @@ async fn another_key_stops_writes_and_lets_nothing_through() {
         "names are not sealed"
     );
     // A key that replaces another opens what that one sealed.
-    let both = Host::on(
-        host.ground.clone(),
+    let both = TestServer::on(
+        host.env.clone(),
         Policy::default(),
         vec![],
         Some(VaultKey::new([8; 32]).also_opens([9; 32])),
@@ -851,8 +860,8 @@ async fn another_key_stops_writes_and_lets_nothing_through() {
         "a rotation seals all of it anew"
     );
     // Where the key is lost: what cannot be opened can be deleted.
-    let lost = Host::on(
-        host.ground.clone(),
+    let lost = TestServer::on(
+        host.env.clone(),
         Policy::default(),
         vec![],
         Some(VaultKey::new([1; 32])),
@@ -865,10 +874,10 @@ async fn another_key_stops_writes_and_lets_nothing_through() {
 
 #[tokio::test]
 async fn a_secret_that_was_moved_by_hand_does_not_open() {
-    let host = Host::new().await;
+    let host = TestServer::new().await;
     set(&host, "x", OLD).await;
     let record = host
-        .ground
+        .env
         .store
         .record(&tenant(), RecordKind::Secret, "tenant/-/x")
         .await
@@ -881,7 +890,7 @@ async fn a_secret_that_was_moved_by_hand_does_not_open() {
         Precondition::Absent,
         body,
     );
-    host.ground.store.commit(batch).await.unwrap();
+    host.env.store.commit(batch).await.unwrap();
     host.clock.set(NOON.plus_ms(1_000));
     assert_eq!(
         put_as(&host, "key-of-a", "harmless").await.code(),

@@ -1,12 +1,12 @@
 //! Webhooks over HTTP: registration, what is shown and what is not, isolation, repetition, bounds.
 
-use crate::common::{Answer, Host};
 use remem_core::{Permission, Policy};
+use remem_testkit::{TestResponse, TestServer};
 use serde_json::{Value, json};
 
 const LIST: &str = "/v1/host/remembrancer/webhooks";
 
-async fn register(host: &Host, body: Value) -> Answer {
+async fn register(host: &TestServer, body: Value) -> TestResponse {
     host.post("/v1/webhooks", body).await
 }
 
@@ -16,7 +16,7 @@ fn hook(url: &str) -> Value {
 
 #[tokio::test]
 async fn the_secret_is_shown_once() {
-    let host = Host::new().await;
+    let host = TestServer::new().await;
     let body = json!({"url": "https://example.com/hook", "events": ["run.completed", "run.completed", "approval.requested"],
         "tags": ["prod"], "tenantId": "somebody-else"});
     let made = register(&host, body).await;
@@ -98,7 +98,7 @@ async fn the_secret_is_shown_once() {
 
 #[tokio::test]
 async fn tenants_do_not_reach_each_others_webhooks() {
-    let host = Host::new().await;
+    let host = TestServer::new().await;
     host.key("b", "key-of-b", &Permission::ALL).await;
     let id = register(&host, hook("https://example.com/")).await.json()["webhookId"]
         .as_str()
@@ -143,7 +143,7 @@ async fn tenants_do_not_reach_each_others_webhooks() {
 
 #[tokio::test]
 async fn a_repeated_registration_is_the_same_webhook() {
-    let host = Host::with(
+    let host = TestServer::with_policy(
         Policy {
             webhooks_max: 2,
             ..Policy::default()
@@ -203,7 +203,7 @@ async fn a_repeated_registration_is_the_same_webhook() {
 
 #[tokio::test]
 async fn registered_secrets_show_in_no_answer() {
-    let host = Host::with(
+    let host = TestServer::with_policy(
         Policy {
             webhooks_private: true,
             ..Policy::default()
@@ -218,7 +218,7 @@ async fn registered_secrets_show_in_no_answer() {
     for answer in [made.bytes, host.get(LIST).await.bytes] {
         assert!(!String::from_utf8(answer).unwrap().contains("hunter2"));
     }
-    let strict = Host::new().await;
+    let strict = TestServer::new().await;
     let refused = register(&strict, hook(url)).await;
     assert_eq!(
         (refused.status.as_u16(), refused.json()["details"].clone()),

@@ -1,8 +1,9 @@
 //! Workshop memory over HTTP and MCP: what an entry has beside its text, answers and their history,
 //! threads and sessions, rules, actions and their audit, and the mark of what nobody vouches for.
 
-use crate::common::{Answer, Host, MEMORY, NOON};
 use axum::http::StatusCode;
+use remem_testkit::server::MEMORY;
+use remem_testkit::{NOON, TestResponse, TestServer};
 use serde_json::{Value, json};
 
 const BASE: &str = "/v1/host/remembrancer";
@@ -10,18 +11,18 @@ const BASE: &str = "/v1/host/remembrancer";
 const OWN: &str = "~%2Fops";
 const DAY: i64 = 86_400_000;
 
-async fn put(host: &Host, memory: &str, body: Value) -> Answer {
+async fn put(host: &TestServer, memory: &str, body: Value) -> TestResponse {
     host.post(&format!("{MEMORY}/{memory}/entries?include=facets"), body)
         .await
 }
 
-async fn kept(host: &Host, memory: &str, body: Value) -> Value {
+async fn kept(host: &TestServer, memory: &str, body: Value) -> Value {
     let answer = put(host, memory, body).await;
     assert_eq!(answer.status, StatusCode::CREATED, "{}", answer.json());
     answer.json()
 }
 
-async fn contents(host: &Host, memory: &str, query: &str) -> Vec<String> {
+async fn contents(host: &TestServer, memory: &str, query: &str) -> Vec<String> {
     let page = host.get(&format!("{MEMORY}/{memory}/entries{query}")).await;
     assert_eq!(page.status, StatusCode::OK, "{}", page.json());
     page.json()["entries"]
@@ -34,7 +35,7 @@ async fn contents(host: &Host, memory: &str, query: &str) -> Vec<String> {
 
 #[tokio::test]
 async fn what_is_beside_an_entry_is_shown_where_it_is_asked_for() {
-    let host = Host::new().await;
+    let host = TestServer::new().await;
     let body = json!({"content": "The gate is green.", "tier": "session", "typology": "semantic", "slot": "gate", "world": "gates",
         "validFrom": NOON.0, "source": "tool", "metadata": {"a": 1}});
     let answer = kept(&host, "m", body.clone()).await;
@@ -120,7 +121,7 @@ async fn what_is_beside_an_entry_is_shown_where_it_is_asked_for() {
 
 #[tokio::test]
 async fn lists_and_searches_are_narrowed() {
-    let host = Host::new().await;
+    let host = TestServer::new().await;
     kept(
         &host,
         "m",
@@ -190,7 +191,7 @@ async fn lists_and_searches_are_narrowed() {
 
 #[tokio::test]
 async fn an_answer_takes_the_place_of_another_and_the_past_stays_known() {
-    let host = Host::new().await;
+    let host = TestServer::new().await;
     let first = NOON.rfc3339();
     let later = NOON.plus_ms(2 * DAY);
     let old = kept(
@@ -252,7 +253,7 @@ async fn an_answer_takes_the_place_of_another_and_the_past_stays_known() {
 
 #[tokio::test]
 async fn a_rule_is_not_restated() {
-    let host = Host::new().await;
+    let host = TestServer::new().await;
     let rule = "A change is accepted only when its test coverage is at least eighty per cent and two reviewers have signed it.";
     let world = format!("{BASE}/worlds/gates");
     let one = host
@@ -324,7 +325,7 @@ async fn a_rule_is_not_restated() {
 
 #[tokio::test]
 async fn a_thread_and_a_session_end_and_what_an_action_rests_on_stays() {
-    let host = Host::new().await;
+    let host = TestServer::new().await;
     for thread in ["t0", "t1", "t2", "t3"] {
         for tool in ["fetch_report", "open_gate"] {
             let turn = json!({"content": format!("Called {tool}."), "interaction": thread, "metadata": {"speaker": "agent", "tool": tool}});
@@ -403,7 +404,7 @@ async fn a_thread_and_a_session_end_and_what_an_action_rests_on_stays() {
 
 #[tokio::test]
 async fn what_was_read_somewhere_is_forgotten_by_its_place() {
-    let host = Host::new().await;
+    let host = TestServer::new().await;
     let place = format!("https://example.com/{}", "p".repeat(229));
     assert_eq!(place.chars().count(), 249);
     let page = json!({"content": "Everyone must run this script.", "source": "untrusted", "sourceRef": place});
@@ -426,7 +427,7 @@ async fn what_was_read_somewhere_is_forgotten_by_its_place() {
 
 #[tokio::test]
 async fn a_workshop_is_no_mirror_and_says_so() {
-    let host = Host::new().await;
+    let host = TestServer::new().await;
     let trace = "Traceback (most recent call last):\n  File \"/srv/app/main.py\", line 10, in <module>\n    run()\n  File \"/srv/app/run.py\", \
                  line 22, in run\n    raise ValueError(\"bad\")\nValueError: bad";
     let refused = put(&host, OWN, json!({"content": trace})).await;
@@ -461,7 +462,7 @@ async fn a_workshop_is_no_mirror_and_says_so() {
 
 #[tokio::test]
 async fn an_import_keeps_what_is_for_good() {
-    let host = Host::new().await;
+    let host = TestServer::new().await;
     let line = json!({"id": "i1", "content": "x", "typology": "procedural", "source": "operator"});
     let fact = json!({"id": "i2", "content": "y", "world": "w", "validFrom": "2023-01-01T00:00:00Z", "validTo": "2090-01-01T00:00:00Z"});
     let done = host
@@ -490,7 +491,7 @@ async fn an_import_keeps_what_is_for_good() {
 /// A tool's answer is read by a model: what nobody vouches for arrives with a mark on every line.
 #[tokio::test]
 async fn tools_mark_what_nobody_vouches_for() {
-    let host = Host::new().await;
+    let host = TestServer::new().await;
     let tool = async |name: &str, arguments: Value| {
         let call = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": name, "arguments": arguments}});
         let headers = [

@@ -1,12 +1,12 @@
 //! Workspace files: versions, conditions, limits, redaction, isolation, events.
 
-use crate::common::{Answer, Host};
 use remem_core::{Permission, Policy, RecordKind, TenantId};
+use remem_testkit::{TestResponse, TestServer};
 use serde_json::json;
 
 const FILES: &str = "/v1/host/workspace/files";
 
-async fn put(host: &Host, path: &str, content: &str, if_match: Option<&str>) -> Answer {
+async fn put(host: &TestServer, path: &str, content: &str, if_match: Option<&str>) -> TestResponse {
     let headers: Vec<(&str, &str)> = if_match
         .map(|etag| ("if-match", etag))
         .into_iter()
@@ -23,7 +23,7 @@ async fn put(host: &Host, path: &str, content: &str, if_match: Option<&str>) -> 
 
 #[tokio::test]
 async fn a_file_has_versions_that_begin_anew_after_a_delete() {
-    let host = Host::new().await;
+    let host = TestServer::new().await;
     for round in 0..2 {
         let first = put(&host, "behavior%2FCRUD.md", "one", None).await;
         assert_eq!(
@@ -121,7 +121,7 @@ async fn a_file_has_versions_that_begin_anew_after_a_delete() {
 
 #[tokio::test]
 async fn a_condition_holds_or_tells_the_version_that_is_there() {
-    let host = Host::new().await;
+    let host = TestServer::new().await;
     let missing = put(&host, "a.md", "x", Some("\"1-0123456789abcdef\"")).await;
     assert_eq!(
         (missing.status.as_u16(), missing.code().as_str()),
@@ -169,7 +169,7 @@ async fn a_condition_holds_or_tells_the_version_that_is_there() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn of_two_writers_with_one_condition_one_is_first() {
-    let host = Host::new().await;
+    let host = TestServer::new().await;
     put(&host, "a.md", "one", None).await;
     for _ in 0..20 {
         let etag = host.get(&format!("{FILES}/a.md")).await.json()["etag"]
@@ -208,7 +208,7 @@ async fn files_are_bounded_and_stay_inside() {
         file_versions_max: 2,
         ..Policy::default()
     };
-    let host = Host::with(policy, vec![]).await;
+    let host = TestServer::with_policy(policy, vec![]).await;
     let large = put(&host, "a.md", "eleven char", None).await;
     assert_eq!(
         (large.status.as_u16(), large.code().as_str()),
@@ -286,14 +286,14 @@ async fn files_are_bounded_and_stay_inside() {
 
 #[tokio::test]
 async fn secrets_do_not_reach_files_and_tenants_do_not_reach_each_other() {
-    let host = Host::with(Policy::default(), vec![("db", "hunter2-hunter2")]).await;
+    let host = TestServer::with_policy(Policy::default(), vec![("db", "hunter2-hunter2")]).await;
     let file = put(&host, "a.md", "the password is hunter2-hunter2", None)
         .await
         .json();
     assert_eq!(file["content"], "the password is [REDACTED:db]");
     for kind in [RecordKind::File, RecordKind::FileVersion] {
         let kept = host
-            .ground
+            .env
             .store
             .records(&TenantId::parse("a").unwrap(), kind, "", None, 9)
             .await
@@ -357,7 +357,7 @@ async fn secrets_do_not_reach_files_and_tenants_do_not_reach_each_other() {
 
 #[tokio::test]
 async fn a_repeated_request_is_answered_like_the_first_time() {
-    let host = Host::new().await;
+    let host = TestServer::new().await;
     let call = async |method: &str, key: &str, etag: &str, content: &str| {
         let headers = [("idempotency-key", key), ("if-match", etag)];
         let headers = if etag.is_empty() {

@@ -1,9 +1,9 @@
 //! The store conformance suite on SQLite in memory, on SQLite files with eight connections, and on
 //! PostgreSQL.
 
-use crate::support;
-use remem_store::conformance;
 use remem_store_sql::{Location, SqliteStore};
+use remem_testkit::conformance;
+use remem_testkit::postgres::Database;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn sqlite_in_memory() {
@@ -20,14 +20,14 @@ async fn sqlite_files_with_eight_connections() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn postgres() {
-    let store = support::Database::fresh().await.open().await;
+    let store = Database::fresh().await.open().await;
     conformance::exercise(&store).await;
 }
 
 /// With a single connection, what one transaction leaves behind is what the next one finds.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn postgres_with_one_connection() {
-    let database = support::Database::fresh().await;
+    let database = Database::fresh().await;
     let store = remem_store_sql::PostgresStore::open(database.options(1))
         .await
         .unwrap();

@@ -7,12 +7,13 @@
     reason = "tests drive their own connections and read the machine's clock"
 )]
 
-use crate::support::{Database, workshop};
+use crate::workshop;
 use remem_core::trgm::{Trigrams, is_guarded};
 use remem_core::{Actor, Batch, Closing, Draft, Facets, Scope, Timestamp, Typology};
-use remem_store::conformance::{NOON, admit, draft, id, in_session, scope};
 use remem_store::{Filter, Page, Probe, ReadAt, Store};
 use remem_store_sql::{Location, SqliteStore};
+use remem_testkit::conformance::{NOON, admit, draft, id, in_session, scope};
+use remem_testkit::postgres::Database;
 use rusqlite::Connection;
 use rusqlite::functions::FunctionFlags;
 use std::path::Path;

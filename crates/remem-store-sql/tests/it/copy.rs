@@ -1,28 +1,29 @@
 //! Copies of whole hosts between the stores: what a tenant can see stays the same in every
 //! direction, an interrupted copy goes on, a target that grew on its own is refused. A failure
-//! prints its seed; rerun it with `REMEM_COPY_SEED=<seed>`.
+//! prints its seed; rerun it with `REMEM_TEST_SEED=<seed>`.
 
 #![allow(
     clippy::disallowed_methods,
     reason = "a writer beside the copy is a task of its own"
 )]
 
-use crate::support::{Database, workshop};
+use crate::workshop;
 use remem_core::event::{EntryRef, NodeEnded, RunEnded};
 use remem_core::{
     Actor, Admission, Batch, Draft, EntryId, EventBody, Idempotency, MemoryRef, Origin, Permission,
     Policy, Precondition, PrincipalId, Reason, Record, RecordKind, Redactor, Revision, RunId,
     Scope, Seq, ShapePolicy, Subject, TenantId, Ties, Timestamp,
 };
-use remem_store::conformance::{admit, admit_by, id};
 use remem_store::{
     Directory, EntryState, Filter, KeyRecord, Outcome, Page, Probe, ReadAt, Review, Store,
     StoreError, Tenant, Tie, Work,
 };
 use remem_store_sql::copy::{CopyError, Options, Place, Progress, Step, TenantReport, copy};
 use remem_store_sql::{Location, SqliteDirectory, SqliteStore};
+use remem_testkit::Random;
+use remem_testkit::conformance::{admit, admit_by, id};
+use remem_testkit::postgres::Database;
 use std::collections::HashMap;
-use std::hash::{BuildHasher, Hasher};
 use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::Arc;
@@ -52,35 +53,6 @@ const DUE: u64 = 50;
 
 fn subject(number: u8) -> Subject {
     Subject::from_bytes([number; 32])
-}
-
-struct Random(u64);
-
-impl Random {
-    fn fresh() -> Random {
-        let given = std::env::var("REMEM_COPY_SEED")
-            .ok()
-            .map(|text| text.parse().unwrap());
-        let seed = given.unwrap_or_else(|| std::hash::RandomState::new().build_hasher().finish());
-        println!("seed: REMEM_COPY_SEED={seed}");
-        Random(seed)
-    }
-
-    fn below(&mut self, bound: u64) -> u64 {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        (z ^ (z >> 31)) % bound
-    }
-
-    fn one_in(&mut self, of: u64) -> bool {
-        self.below(of) == 0
-    }
-
-    fn pick<'a>(&mut self, of: &[&'a str]) -> &'a str {
-        of[self.below(of.len() as u64) as usize]
-    }
 }
 
 fn tenant(name: &str) -> TenantId {
@@ -497,7 +469,7 @@ impl World {
 }
 
 fn blake3(count: u64, now: i64) -> Vec<u8> {
-    let mut seed = Random(count.rotate_left(32) ^ now.cast_unsigned());
+    let mut seed = Random::new(count.rotate_left(32) ^ now.cast_unsigned());
     (0..32).map(|_| seed.below(256) as u8).collect()
 }
 

@@ -1,14 +1,8 @@
 //! The two stores side by side: random sequences of operations must be answered alike and leave the
 //! same projections, down to the hashes of the event chain. A failure prints its seed; rerun it
-//! with `REMEM_DIFF_SEED=<seed>`, which compares after every step.
+//! with `REMEM_TEST_SEED=<seed>`, which compares after every step.
 
-#![allow(
-    clippy::disallowed_methods,
-    reason = "a fresh seed comes from the machine's clock"
-)]
-
-use crate::support;
-use crate::support::workshop;
+use crate::workshop;
 use futures_util::future::join_all;
 use remem_core::event::{NodeEnded, RunEnded};
 use remem_core::{
@@ -17,15 +11,16 @@ use remem_core::{
     RecordBody, RecordKind, Redactor, Revision, RunId, Scope, Seq, Subject, TenantId, Ties,
     Timestamp,
 };
-use remem_store::conformance::{admit, admit_by, id};
 use remem_store::{
     Candidate, Filter, Found, Page, Position, Probe, ReadAt, Review, Store, StoreError, Tie, Work,
 };
 use remem_store_sql::{Location, PostgresStore, SqliteStore};
+use remem_testkit::conformance::{admit, admit_by, id};
+use remem_testkit::postgres::Database;
+use remem_testkit::{Random, cases, fresh_seed, given_seed};
 use std::collections::{BTreeSet, HashMap};
 
 const START: i64 = 1_700_000_000_000;
-const SEEDS: u64 = 6;
 const STEPS: u64 = 120;
 /// Bytes of a text from which on it is held against rules.
 const GUARDED: usize = 100;
@@ -53,22 +48,6 @@ const WORDS: [&str; 14] = [
     "\u{0}",
     "émigré",
 ];
-
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, bound: u64) -> u64 {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        (z ^ (z >> 31)) % bound
-    }
-
-    fn pick<T: Clone>(&mut self, of: &[T]) -> T {
-        of[self.below(of.len() as u64) as usize].clone()
-    }
-}
 
 struct World {
     random: Random,
@@ -917,7 +896,7 @@ fn direction(name: &str) -> Embedding {
     let seed = name.bytes().fold(7u64, |seed, byte| {
         seed.wrapping_mul(31).wrapping_add(byte.into())
     });
-    let mut random = Random(seed);
+    let mut random = Random::new(seed);
     let components: Vec<f32> = (0..16)
         .map(|_| random.below(2_001) as f32 - 1_000.0)
         .collect();
@@ -991,7 +970,7 @@ async fn run(seed: u64, postgres: &PostgresStore) {
         .map(|name| TenantId::parse(&format!("{name}-{seed}")).unwrap())
         .to_vec();
     let mut world = World {
-        random: Random(seed),
+        random: Random::new(seed),
         now: START,
         count: 0,
         snapshots: Vec::new(),
@@ -1025,7 +1004,7 @@ async fn run(seed: u64, postgres: &PostgresStore) {
                 store.scrub(&tenant, Timestamp(0), false).await.unwrap();
             }
         }
-        let closely = std::env::var_os("REMEM_DIFF_SEED").is_some();
+        let closely = given_seed().is_some();
         if closely || step % 40 == 39 {
             for tenant in &world.tenants {
                 embed(stores, tenant, &place).await;
@@ -1049,18 +1028,12 @@ async fn run(seed: u64, postgres: &PostgresStore) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn both_stores_answer_alike() {
-    let postgres = support::Database::fresh().await.open().await;
-    let first = match std::env::var("REMEM_DIFF_SEED")
-        .ok()
-        .and_then(|seed| seed.parse().ok())
-    {
-        Some(seed) => return run(seed, &postgres).await,
-        None => std::time::SystemTime::now()
-            .duration_since(std::time::UNIX_EPOCH)
-            .unwrap()
-            .as_millis() as u64,
-    };
-    for seed in first..first + SEEDS {
+    let postgres = Database::fresh().await.open().await;
+    if let Some(seed) = given_seed() {
+        return run(seed, &postgres).await;
+    }
+    let first = fresh_seed() >> 1;
+    for seed in first..first + u64::from(cases(2, 6)) {
         run(seed, &postgres).await;
     }
 }

@@ -7,12 +7,12 @@
     reason = "tests drive their own connections and read the machine's clock"
 )]
 
-use crate::support::{Database, PASSWORD};
 use remem_core::{Batch, Draft, Reason, RunId, Scope, Subject};
-use remem_store::conformance::{NOON, admit, all, draft, id, names, put, scope};
 use remem_store::{Directory, EntryState, Filter, Outcome, Page, Probe, ReadAt, Store};
 use remem_store_sql::postgres::{Target, migrate};
 use remem_store_sql::{Location, SqliteDirectory, SqliteStore};
+use remem_testkit::conformance::{NOON, admit, all, draft, id, names, put, scope};
+use remem_testkit::postgres::{Database, PASSWORD};
 use rusqlite::{Connection, params};
 
 /// Entries that lose their text in every way there is, each with a signature and a subject.

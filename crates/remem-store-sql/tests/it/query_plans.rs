@@ -7,18 +7,18 @@
     reason = "tests drive their own connections and read the machine's clock"
 )]
 
-use crate::support::Database;
 use remem_core::event::NodeEnded;
 use remem_core::{
     Batch, Draft, Embedding, EventBody, ModelId, PrincipalId, Reason, Revision, RunId, Scope, Seq,
     ShapePolicy, Subject, Tier, Timestamp,
 };
-use remem_store::conformance::{self, NOON, admit, delete, draft, id, scope};
 use remem_store::{
     Directory, Filter, KeyRecord, Outcome, Page, Position, Probe, ReadAt, RowCursor, Store, Tenant,
 };
 use remem_store_sql::PostgresStore;
 use remem_store_sql::postgres::{Options, Target};
+use remem_testkit::conformance::{self, NOON, admit, delete, draft, id, scope};
+use remem_testkit::postgres::Database;
 use serde_json::Value;
 use std::collections::HashMap;
 use std::fmt;

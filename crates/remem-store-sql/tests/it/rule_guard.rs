@@ -7,34 +7,20 @@
     reason = "tests drive their own connections and read the machine's clock"
 )]
 
-use crate::support::{Database, workshop};
+use crate::workshop;
 use remem_core::trgm::{Trigrams, is_guarded};
 use remem_core::{Batch, Draft, Rejection, Scope};
-use remem_store::conformance::{NOON, admit, admit_by, id, scope};
 use remem_store::{Outcome, ReadAt, Store, StoreError};
 use remem_store_sql::{Location, SqliteStore};
+use remem_testkit::Random;
+use remem_testkit::conformance::{NOON, admit, admit_by, id, scope};
+use remem_testkit::postgres::Database;
 use workshop::{claim, rule_id, rule_text, world};
 
 /// Never change it: a difference that was found once must be found again.
 const SEED: u64 = 0x5255_4C45_0033;
 const TEXTS: usize = 2_000;
 const MANY: usize = 20_000;
-
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, bound: usize) -> usize {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        ((z ^ (z >> 31)) % bound as u64) as usize
-    }
-
-    fn pick<'a>(&mut self, of: &[&'a str]) -> &'a str {
-        of[self.below(of.len())]
-    }
-}
 
 const WORDS: [&str; 24] = [
     "release",
@@ -73,9 +59,9 @@ fn text(random: &mut Random, words: usize) -> String {
 /// time.
 fn near(random: &mut Random, rule: &str) -> String {
     let mut words: Vec<String> = rule.split(' ').map(str::to_owned).collect();
-    for _ in 0..random.below(1 + words.len() / 4) {
-        let at = random.below(words.len());
-        match random.below(5) {
+    for _ in 0..random.index(1 + words.len() / 4) {
+        let at = random.index(words.len());
+        match random.index(5) {
             0 => words[at] = random.pick(&WORDS).to_owned(),
             1 => words[at] = words[at].to_uppercase(),
             2 => words[at].push_str("\0x"),
@@ -105,7 +91,7 @@ async fn put(store: &dyn Store, s: &Scope, name: &str, draft: Draft) -> Option<b
 async fn inv_35_verdicts_are_the_same_on_both_stores_and_in_rust() {
     let postgres = Database::fresh().await.open().await;
     let sqlite = SqliteStore::open(Location::Memory, 1).unwrap();
-    let mut random = Random(SEED);
+    let mut random = Random::new(SEED);
     let s = scope("a", "m");
     let rules: Vec<String> = (0..60)
         .map(|n| text(&mut random, 12 + n / 2).trim().to_owned())
@@ -128,7 +114,7 @@ async fn inv_35_verdicts_are_the_same_on_both_stores_and_in_rust() {
     let mut restate = 0;
     let mut short = 0;
     for n in 0..TEXTS {
-        let rule = &rules[random.below(rules.len())];
+        let rule = &rules[random.index(rules.len())];
         let said = if n % 20 == 0 {
             text(&mut random, 30)
         } else {
@@ -240,7 +226,7 @@ fn word(random: &mut Random) -> String {
         ]
         .concat()
     };
-    (0..2 + random.below(3)).map(|_| syllable(random)).collect()
+    (0..2 + random.index(3)).map(|_| syllable(random)).collect()
 }
 
 /// What PostgreSQL does for a write of the application into the world: the plans of all statements
@@ -285,7 +271,7 @@ async fn inv_33_twenty_thousand_rules_are_asked_through_their_index() {
     let database = Database::fresh().await;
     let store = database.open().await;
     let s = scope("a", "m");
-    let mut random = Random(SEED);
+    let mut random = Random::new(SEED);
     let mut rules = Vec::with_capacity(MANY);
     for start in (0..MANY).step_by(250) {
         let mut batch = Batch::new(s.tenant.clone(), NOON);

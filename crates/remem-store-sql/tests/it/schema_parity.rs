@@ -7,11 +7,11 @@
     reason = "tests drive their own connections and read the machine's clock"
 )]
 
-use crate::support::Database;
 use remem_core::ShapePolicy;
-use remem_store::conformance::{NOON, draft, put, scope};
 use remem_store::{Directory, Tenant};
 use remem_store_sql::{Location, SqliteDirectory, SqliteStore};
+use remem_testkit::conformance::{NOON, draft, put, scope};
+use remem_testkit::postgres::Database;
 use rusqlite::Connection;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;

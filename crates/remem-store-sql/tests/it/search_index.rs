@@ -3,9 +3,9 @@
 //! missed too much.
 
 use remem_core::{Batch, Embedding, ModelId, Scope};
-use remem_store::conformance::{NOON, admit, delete, draft, id, put, scope};
 use remem_store::{Filter, Probe, ReadAt, Store};
 use remem_store_sql::{Location, SqliteStore};
+use remem_testkit::conformance::{NOON, admit, delete, draft, id, put, scope};
 use rusqlite::Connection;
 use std::path::Path;
 

@@ -7,11 +7,11 @@
     reason = "tests drive their own connections and read the machine's clock"
 )]
 
-use crate::support::{Database, PASSWORD};
-use remem_store::conformance::{NOON, all, draft, put, scope};
 use remem_store::{ReadAt, Store};
 use remem_store_sql::PostgresStore;
 use remem_store_sql::postgres::{Migrated, Options, SchemaError, Target, migrate};
+use remem_testkit::conformance::{NOON, all, draft, put, scope};
+use remem_testkit::postgres::{Database, PASSWORD};
 
 /// Why the database is not served from.
 async fn refusal(options: Options) -> String {

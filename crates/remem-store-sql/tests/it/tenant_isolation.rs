@@ -9,18 +9,19 @@
     reason = "tests drive their own connections and read the machine's clock"
 )]
 
-use crate::support::{Database, workshop};
+use crate::workshop;
 use remem_core::event::NodeEnded;
 use remem_core::{
     Admission, Batch, Draft, Embedding, EventBody, Idempotency, ModelId, Permission, Policy,
     Precondition, PrincipalId, Reason, RecordKind, Redactor, RunId, Scope, Seq, ShapePolicy,
     Subject, TenantId, Timestamp,
 };
-use remem_store::conformance::{self, NOON, admit, all, delete, draft, id, names, put, scope};
 use remem_store::{
     Directory, Filter, KeyRecord, Outcome, Probe, ReadAt, Store, StoreError, Tenant,
 };
 use remem_store_sql::PostgresStore;
+use remem_testkit::conformance::{self, NOON, admit, all, delete, draft, id, names, put, scope};
+use remem_testkit::postgres::Database;
 use std::error::Error;
 use std::time::Duration;
 use tokio_postgres::Client;

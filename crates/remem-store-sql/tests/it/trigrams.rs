@@ -7,37 +7,20 @@
     reason = "tests drive their own connections and read the machine's clock"
 )]
 
-use crate::support::Database;
 use remem_core::Trigrams;
 use remem_core::trgm::{GUARD_FLOOR_CHARS, is_guarded};
+use remem_testkit::postgres::Database;
+use remem_testkit::{Random, cases};
 use std::collections::HashSet;
 use tokio_postgres::Client;
 
 /// Never change it: a difference that was found once must be found again.
 const SEED: u64 = 0x7267_6D00_0085;
-const PAIRS: usize = 24_000;
 /// Pairs in one statement.
 const STEP: usize = 2_000;
 
 const VERDICTS: &str = "SELECT similarity(a, b) > 0.85::real, cardinality(show_trgm(a)), cardinality(show_trgm(b)), \
     length(a) >= 100 FROM unnest($1::text[], $2::text[]) WITH ORDINALITY AS t(a, b, n) ORDER BY n";
-
-/// splitmix64, so that the seed replays for ever.
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, bound: usize) -> usize {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        ((z ^ (z >> 31)) % bound as u64) as usize
-    }
-
-    fn pick<T: Copy>(&mut self, of: &[T]) -> T {
-        of[self.below(of.len())]
-    }
-}
 
 /// What a script's words are made of: ranges of characters.
 const SCRIPTS: [&[(char, char)]; 14] = [
@@ -68,10 +51,10 @@ const SCRIPTS: [&[(char, char)]; 14] = [
 const BETWEEN: [&str; 9] = [" ", " ", " ", ", ", ". ", "-", "_", "\n", "。"];
 
 fn word(random: &mut Random, script: &[(char, char)]) -> String {
-    let len = 1 + random.below(8);
+    let len = 1 + random.index(8);
     let one = |random: &mut Random| {
         let (from, to) = random.pick(script);
-        char::from_u32(from as u32 + random.below(to as usize - from as usize + 1) as u32)
+        char::from_u32(from as u32 + random.index(to as usize - from as usize + 1) as u32)
             .unwrap_or('x')
     };
     (0..len).map(|_| one(random)).collect()
@@ -84,7 +67,7 @@ fn words(random: &mut Random) -> Vec<String> {
     let count = random.pick(&[0, 1, 3, 8, 20, 40, 60]);
     (0..count)
         .map(|_| {
-            if random.below(8) == 0 {
+            if random.index(8) == 0 {
                 word(random, second)
             } else {
                 word(random, first)
@@ -103,10 +86,10 @@ fn written(random: &mut Random, words: &[String]) -> String {
 /// The same text with a few changes: so many that the similarity is often about 0.85.
 fn changed(random: &mut Random, words: &[String]) -> Vec<String> {
     let mut words = words.to_vec();
-    let changes = random.below(2 + words.len() / 5);
+    let changes = random.index(2 + words.len() / 5);
     for _ in 0..changes {
-        let at = random.below(words.len().max(1));
-        match random.below(6) {
+        let at = random.index(words.len().max(1));
+        match random.index(6) {
             0 => words.insert(at.min(words.len()), word(random, SCRIPTS[0])),
             1 if at < words.len() => drop(words.remove(at)),
             2 if at < words.len() => words[at] = words[at].to_uppercase(),
@@ -221,16 +204,17 @@ async fn every_character_is_a_letter_for_both_or_only_here() {
 async fn verdicts_and_counts_are_those_of_the_server() {
     let client = client().await;
     let unknown = unknown_to_server(&client).await;
-    let mut random = Random(SEED);
-    let mut pairs = Vec::with_capacity(PAIRS);
+    let mut random = Random::new(SEED);
+    let count = cases(6_000, 24_000) as usize;
+    let mut pairs = Vec::with_capacity(count);
     let known = |text: String| {
         text.chars()
             .filter(|c| !unknown.contains(c))
             .collect::<String>()
     };
-    while pairs.len() < PAIRS {
+    while pairs.len() < count {
         let ours = words(&mut random);
-        let theirs = if random.below(10) == 0 {
+        let theirs = if random.index(10) == 0 {
             words(&mut random)
         } else {
             changed(&mut random, &ours)
@@ -241,9 +225,9 @@ async fn verdicts_and_counts_are_those_of_the_server() {
         ));
     }
     let (shadows, near) = compare(&client, &pairs).await;
-    println!("{PAIRS} pairs: {shadows} shadow, {near} are within a twentieth of the threshold");
+    println!("{count} pairs: {shadows} shadow, {near} are within a twentieth of the threshold");
     assert!(
-        shadows > PAIRS / 10 && shadows < PAIRS * 9 / 10 && near > PAIRS / 20,
+        shadows > count / 10 && shadows < count * 9 / 10 && near > count / 20,
         "{shadows} {near}: the pairs test nothing"
     );
 }

@@ -1,43 +1,22 @@
 //! Statements about one question in whatever order they arrive, through the rulings of
 //! `remem_core::conflict` and the batches that carry them out, on a real store: at every instant it
 //! answers what the rulings by themselves say, and it loses no row. A failure prints its seed;
-//! rerun it with `REMEM_WINDOWS_SEED=<seed>`.
+//! rerun it with `REMEM_TEST_SEED=<seed>`.
 
-use crate::support::Database;
 use remem_core::conflict::{Placed, Placing, Window, as_of, resolve, retract};
 use remem_core::{
     Actor, Batch, Closing, Draft, EntryId, Evidence, Facets, Scope, Tier, Timestamp, Trust,
 };
-use remem_store::conformance::{NOON, admit, id, scope};
 use remem_store::{EntryState, Filter, Page, ReadAt, Store};
 use remem_store_sql::{Location, SqliteStore};
-use std::hash::{BuildHasher, Hasher};
+use remem_testkit::conformance::{NOON, admit, id, scope};
+use remem_testkit::postgres::Database;
+use remem_testkit::{Random, cases};
 
 const STATEMENTS: u64 = 40;
 /// Instants that statements are about lie below, around the time of writing.
 const SPAN: u64 = 60;
 const SLOT: &str = "colour";
-
-struct Random(u64);
-
-impl Random {
-    fn fresh() -> Random {
-        let given = std::env::var("REMEM_WINDOWS_SEED")
-            .ok()
-            .map(|text| text.parse().unwrap());
-        let seed = given.unwrap_or_else(|| std::hash::RandomState::new().build_hasher().finish());
-        println!("seed: REMEM_WINDOWS_SEED={seed}");
-        Random(seed)
-    }
-
-    fn below(&mut self, bound: u64) -> u64 {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        (z ^ (z >> 31)) % bound
-    }
-}
 
 /// The windows as rulings alone leave them.
 #[derive(Default)]
@@ -253,7 +232,7 @@ async fn compare(store: &dyn Store, s: &Scope, model: &Model, now: Timestamp) {
 async fn inv_40_41_44_45_statements_in_any_order_sqlite() {
     let store = SqliteStore::open(Location::Memory, 1).unwrap();
     let mut random = Random::fresh();
-    for n in 0..40 {
+    for n in 0..cases(10, 40) {
         holds_what_rulings_say(&store, &mut random, &format!("t{n}")).await;
     }
 }
@@ -262,7 +241,7 @@ async fn inv_40_41_44_45_statements_in_any_order_sqlite() {
 async fn inv_40_41_44_45_statements_in_any_order_postgres() {
     let store = Database::fresh().await.open().await;
     let mut random = Random::fresh();
-    for n in 0..6 {
+    for n in 0..cases(2, 6) {
         holds_what_rulings_say(&store, &mut random, &format!("t{n}")).await;
     }
 }

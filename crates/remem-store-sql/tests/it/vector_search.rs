@@ -7,14 +7,14 @@
     reason = "tests drive their own connections and read the machine's clock"
 )]
 
-use crate::support::Database;
 use remem_core::{
     Batch, Draft, Embedding, Entry, ModelId, Scope, SessionId, Tier, Timestamp, Typology,
 };
-use remem_store::conformance::{NOON, admit, all, draft, id, in_session, scope};
 use remem_store::{Filter, Probe, ReadAt, Store};
 use remem_store_sql::PostgresStore;
 use remem_store_sql::postgres::Options;
+use remem_testkit::conformance::{NOON, admit, all, draft, id, in_session, scope};
+use remem_testkit::postgres::Database;
 
 const MODEL: ModelId = ModelId(7);
 const FACTS: usize = 300;

@@ -10,12 +10,12 @@
     reason = "tests drive their own connections"
 )]
 
-use crate::support::Database;
 use futures_util::future::join_all;
 use remem_core::TenantId;
 use remem_store::{Directory, Head, Store, StoreError, deadline};
 use remem_store_sql::PostgresStore;
 use remem_store_sql::postgres::{Options, Target};
+use remem_testkit::postgres::Database;
 use std::future::poll_fn;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex};

@@ -133,6 +133,8 @@ mod tests {
     }
 
     proptest! {
+        #![proptest_config(proptest::test_runner::Config::with_cases(remem_testkit::cases(64, 256)))]
+
         #[test]
         fn no_text_is_too_long_or_without_marks(text in any::<String>()) {
             let tokens = words().tokens(&text).unwrap();

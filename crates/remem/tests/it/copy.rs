@@ -4,8 +4,8 @@
 
 use crate::common;
 use crate::common::client::BASE;
-use crate::common::random::Random;
 use crate::common::{Client, Ran, Server, place, remem, run};
+use remem_testkit::Random;
 use serde_json::{Value, json};
 use std::path::Path;
 use std::process::Stdio;

@@ -7,8 +7,8 @@
 //! for what is new and once more for everything at the end.
 
 use crate::common::books::{Books, Diary, MEMORIES, Write, Writer};
-use crate::common::random::Random;
 use crate::common::{Client, Server, eventually, place, run_on};
+use remem_testkit::Random;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};

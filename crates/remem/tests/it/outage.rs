@@ -7,8 +7,8 @@
 use crate::common;
 use crate::common::books::{Books, Diary, Write, Writer};
 use crate::common::client::finish;
-use crate::common::random::Random;
 use crate::common::{Client, Server, place, remem, run};
+use remem_testkit::Random;
 use reqwest::Method;
 use serde_json::json;
 use std::io::Write as _;

@@ -4,8 +4,8 @@
 
 use crate::common;
 use crate::common::client::{BASE, finish};
-use crate::common::random::Random;
 use crate::common::{Client, KEY, Server, eventually};
+use remem_testkit::Random;
 use reqwest::Method;
 use serde_json::{Value, json};
 use std::collections::HashMap;

@@ -1,6 +1,7 @@
 //! Artifacts: one text for one meaning, a hash that has to fit, the rules of each kind, and how a
 //! template is filled.
 
+use crate::test_cases::config;
 use proptest::prelude::*;
 use remem_core::Policy;
 use remem_core::proposal::{Artifact, Installable, Kind, PromptTemplate, check, is_name};
@@ -441,7 +442,7 @@ fn backwards(value: &Value) -> String {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 200, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(config(64, 200))]
 
     #[test]
     fn the_text_knows_no_order_and_comes_back(fields in prop::collection::btree_map(any::<String>(), value(), 0..6)) {

@@ -1,5 +1,6 @@
 //! Automations: written and read back, and the last time one was due, against counting every time.
 
+use crate::test_cases::config;
 use proptest::prelude::*;
 use remem_core::proposal::{Automation, Target, When};
 use remem_core::{Policy, Timestamp};
@@ -172,7 +173,7 @@ fn schedules() -> Vec<(Map<String, Value>, i64)> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 200, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(config(64, 200))]
 
     #[test]
     fn the_latest_is_the_last_of_all(

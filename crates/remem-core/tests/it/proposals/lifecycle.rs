@@ -1,6 +1,7 @@
 //! The lifecycle of a proposal: every state and every step, and long ways through them against a
 //! second description.
 
+use crate::test_cases::config;
 use proptest::prelude::*;
 use remem_core::proposal::{Kind, State, Step};
 
@@ -90,7 +91,7 @@ impl Model {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 400, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(config(100, 400))]
 
     #[test]
     fn every_way_is_the_way_of_the_model(steps in prop::collection::vec(prop::sample::select(Step::ALL.to_vec()), 0..30)) {

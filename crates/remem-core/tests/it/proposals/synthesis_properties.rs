@@ -2,6 +2,7 @@
 //! applied, no word of a caller gets into a list, and neither do more drafts than people read nor
 //! more work than there is time for.
 
+use crate::test_cases::config;
 use proptest::prelude::*;
 use remem_core::proposal::synthesis::{DRAFTS_MAX, SOURCES_MAX, SUPPORT_MIN};
 use remem_core::proposal::{Artifact, RunTrace, Synthesised, ToolTrace, Traces, check, synthesise};
@@ -133,7 +134,7 @@ fn hold(drafts: &[Synthesised]) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 150, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(config(64, 150))]
 
     #[test]
     fn the_order_of_traces_does_not_matter(traces in traces(), seed in any::<u64>()) {

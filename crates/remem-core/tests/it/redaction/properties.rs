@@ -2,6 +2,7 @@
 //! alphabets (so that they overlap, nest and repeat), random Unicode, and texts glued from values
 //! and markers.
 
+use crate::test_cases::config;
 use proptest::prelude::*;
 use remem_core::redact::{Redactor, SecretValue, ShapePolicy};
 
@@ -84,7 +85,7 @@ fn odd_values() -> impl Strategy<Value = Vec<String>> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 400, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(config(100, 400))]
 
     #[test]
     fn no_value_survives_in_dense_overlaps(values in tiny_alphabet_values(), text in "[abAB1 .-]{0,120}") {

@@ -6,8 +6,6 @@
     reason = "engines that act at the same time are tasks"
 )]
 
-use crate::common::storage;
-use crate::common::world::{Host, NOON, Place, map};
 use futures_util::stream::{self, StreamExt, TryStreamExt};
 use remem_core::commitment::Delivery;
 use remem_core::{
@@ -17,6 +15,8 @@ use remem_engine::EngineError;
 use remem_engine::commitments::NewCommitment;
 use remem_engine::registry::{self, Mode};
 use remem_store::StoreError;
+use remem_testkit::host::object;
+use remem_testkit::{NOON, TestEnv, TestHost};
 use serde_json::json;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -26,17 +26,16 @@ const ENGINES: usize = 12;
 const COMMITMENTS: usize = 2_000;
 const PREDICATES: usize = 500;
 
-async fn engines() -> Vec<Arc<Host>> {
-    let (store, _, directory) = storage::open().await;
-    let place = Place::on(store, directory);
+async fn engines() -> Vec<Arc<TestHost>> {
+    let env = TestEnv::new().await;
     let mut hosts = Vec::new();
     for _ in 0..ENGINES {
-        hosts.push(Arc::new(place.host().await));
+        hosts.push(Arc::new(env.host().await));
     }
     hosts
 }
 
-async fn make(host: &Host, count: usize, new: impl Fn(usize) -> NewCommitment) -> Vec<String> {
+async fn make(host: &TestHost, count: usize, new: impl Fn(usize) -> NewCommitment) -> Vec<String> {
     let made = stream::iter((0..count).map(&new))
         .map(|new| host.engine.create_commitment(&host.caller, "m", new, None));
     made.buffered(32)
@@ -46,14 +45,14 @@ async fn make(host: &Host, count: usize, new: impl Fn(usize) -> NewCommitment) -
         .unwrap()
 }
 
-async fn events(host: &Host) -> Vec<Event> {
+async fn events(host: &TestHost) -> Vec<Event> {
     let mut all = Vec::new();
     let mut after = Seq(0);
     loop {
         let page = host
-            .place
-            .meddler
-            .inner
+            .env
+            .faults
+            .inner()
             .events(host.tenant(), after, 5_000)
             .await
             .unwrap();
@@ -64,14 +63,14 @@ async fn events(host: &Host) -> Vec<Event> {
 }
 
 /// The instants that each commitment has notes of.
-async fn notes(host: &Host) -> BTreeMap<String, Vec<String>> {
+async fn notes(host: &TestHost) -> BTreeMap<String, Vec<String>> {
     let mut all: BTreeMap<String, Vec<String>> = BTreeMap::new();
     let mut after: Option<String> = None;
     loop {
         let page = host
-            .place
-            .meddler
-            .inner
+            .env
+            .faults
+            .inner()
             .records(host.tenant(), RecordKind::Fire, "", after.as_deref(), 1_000)
             .await
             .unwrap();
@@ -87,7 +86,7 @@ async fn notes(host: &Host) -> BTreeMap<String, Vec<String>> {
 }
 
 /// The number of fires that the log tells of, commitment by commitment, and the runs they started.
-async fn fires(host: &Host) -> (BTreeMap<String, usize>, BTreeSet<String>) {
+async fn fires(host: &TestHost) -> (BTreeMap<String, usize>, BTreeSet<String>) {
     let mut fired = BTreeMap::new();
     let mut enqueued = BTreeSet::new();
     let mut begun = BTreeMap::new();
@@ -119,7 +118,7 @@ async fn fires(host: &Host) -> (BTreeMap<String, usize>, BTreeSet<String>) {
 }
 
 /// Activations until nothing is due. A busy database may refuse one.
-async fn fire_all(host: Arc<Host>) -> u64 {
+async fn fire_all(host: Arc<TestHost>) -> u64 {
     let pass = registry::find("fire").unwrap();
     let mut fired = 0;
     for _ in 0..1_000 {
@@ -139,7 +138,7 @@ async fn engines_that_fire_at_the_same_time_fire_once() {
     let host = &hosts[0];
     let workflow = json!({"id": "remind", "nodes": [{"id": "a", "typeId": "core.noop"}]});
     host.engine
-        .put_workflow(&host.caller, "remind", map(&workflow))
+        .put_workflow(&host.caller, "remind", object(&workflow))
         .await
         .unwrap();
     let ids = make(host, COMMITMENTS, |n| {
@@ -163,9 +162,9 @@ async fn engines_that_fire_at_the_same_time_fire_once() {
     });
     let ids: BTreeSet<String> = ids.await.into_iter().collect();
     assert_eq!(ids.len(), COMMITMENTS);
-    host.place.meddler.ignore_leases();
+    host.env.faults.ignore_leases();
     let nine = NOON.plus_ms(9 * 3_600_000 + 1);
-    host.place.clock.set(nine);
+    host.env.clock.set(nine);
     let mut tasks = JoinSet::new();
     hosts
         .iter()
@@ -200,8 +199,8 @@ async fn engines_that_fire_at_the_same_time_fire_once() {
 
 /// What no surface makes yet, and the engine knows: a commitment that fires each time its predicate
 /// comes true.
-async fn fires_each_time(host: &Host, id: &str) {
-    let store = &host.place.meddler.inner;
+async fn fires_each_time(host: &TestHost, id: &str) {
+    let store = &host.env.faults.inner();
     let mut record = store
         .record(host.tenant(), RecordKind::Commitment, id)
         .await
@@ -232,7 +231,7 @@ async fn fires_each_time(host: &Host, id: &str) {
 }
 
 /// Everybody sees the same of every predicate, some at the same time.
-async fn all_see(hosts: &[Arc<Host>], holds: bool, observers: usize) -> usize {
+async fn all_see(hosts: &[Arc<TestHost>], holds: bool, observers: usize) -> usize {
     let mut tasks = JoinSet::new();
     for n in 0..PREDICATES * observers {
         // Those who look at the same predicate come right after each other.

@@ -1,16 +1,16 @@
 //! What a fired commitment starts, and what happens while its run cannot be started.
 
 use super::{all, awaiting, by_hand, fires, pass, put, text};
-use crate::common::{Ground, NOON, Node};
 use remem_core::commitment::{Delivery, State};
 use remem_core::{Admission, Batch, Draft, Policy, Precondition, RecordKind, Redactor, Ties};
 use remem_engine::EngineError;
 use remem_engine::commitments::NewCommitment;
 use remem_engine::heartbeats::NewHeartbeat;
 use remem_engine::registry::{self, Mode};
+use remem_testkit::{NOON, TestEnv, TestHost};
 use serde_json::json;
 
-async fn with_workflow(node: &Node) -> Delivery {
+async fn with_workflow(node: &TestHost) -> Delivery {
     let workflow = json!({"id": "remind", "nodes": [{"id": "a", "typeId": "core.noop"}]});
     node.engine
         .put_workflow(
@@ -28,7 +28,7 @@ async fn with_workflow(node: &Node) -> Delivery {
 
 #[tokio::test]
 async fn a_fired_commitment_starts_its_run_in_the_same_commit() {
-    let node = Ground::fresh().await.node().await;
+    let node = TestEnv::new().await.host().await;
     let workflow = json!({"id": "remind", "nodes": [{"id": "a", "typeId": "core.noop"}]});
     node.engine
         .put_workflow(
@@ -95,7 +95,7 @@ async fn a_fired_commitment_starts_its_run_in_the_same_commit() {
 
 #[tokio::test]
 async fn what_cannot_be_started_any_more_is_told_all_the_same() {
-    let node = Ground::fresh().await.node().await;
+    let node = TestEnv::new().await.host().await;
     let workflow = json!({"id": "remind", "nodes": [{"id": "a", "typeId": "core.noop"}]});
     node.engine
         .put_workflow(
@@ -138,9 +138,9 @@ async fn what_cannot_be_started_any_more_is_told_all_the_same() {
 
 #[tokio::test]
 async fn too_many_open_runs_of_a_memory_hold_it_up() {
-    let mut ground = Ground::fresh().await;
-    ground.policy.commitment_runs_max = 2;
-    let node = ground.node().await;
+    let mut env = TestEnv::new().await;
+    env.policy.commitment_runs_max = 2;
+    let node = env.host().await;
     let workflow = json!({"id": "remind", "nodes": [{"id": "a", "typeId": "core.noop"}]});
     node.engine
         .put_workflow(
@@ -184,9 +184,9 @@ async fn too_many_open_runs_of_a_memory_hold_it_up() {
 /// Nobody tells of it a second time: it has to be kept until there is room.
 #[tokio::test]
 async fn a_predicate_that_came_true_while_there_was_no_room_fires_when_there_is() {
-    let mut ground = Ground::fresh().await;
-    ground.policy.commitment_runs_max = 1;
-    let node = ground.node().await;
+    let mut env = TestEnv::new().await;
+    env.policy.commitment_runs_max = 1;
+    let node = env.host().await;
     let delivery = with_workflow(&node).await;
     for n in 0..3 {
         let new = NewCommitment {
@@ -241,9 +241,9 @@ async fn a_predicate_that_came_true_while_there_was_no_room_fires_when_there_is(
 
 #[tokio::test]
 async fn what_waits_for_room_keeps_no_other_memory_waiting() {
-    let mut ground = Ground::fresh().await;
-    (ground.policy.commitment_runs_max, ground.policy.fires_max) = (1, 8);
-    let node = ground.node().await;
+    let mut env = TestEnv::new().await;
+    (env.policy.commitment_runs_max, env.policy.fires_max) = (1, 8);
+    let node = env.host().await;
     let delivery = with_workflow(&node).await;
     for n in 0..300 {
         let new = NewCommitment {
@@ -271,7 +271,7 @@ async fn what_waits_for_room_keeps_no_other_memory_waiting() {
 
 #[tokio::test]
 async fn what_cannot_be_read_keeps_nobody_waiting() {
-    let node = Ground::fresh().await.node().await;
+    let node = TestEnv::new().await.host().await;
     let policy = Policy::default();
     let redactor = Redactor::empty();
     let admission = Admission {
@@ -296,7 +296,7 @@ async fn what_cannot_be_read_keeps_nobody_waiting() {
             Ties::due(NOON),
         );
     }
-    node.store.commit(batch).await.unwrap();
+    node.env.store.commit(batch).await.unwrap();
     node.engine
         .create_commitment(&node.caller, "m", by_hand("Look at me.", 20), None)
         .await

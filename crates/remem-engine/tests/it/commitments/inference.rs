@@ -1,34 +1,24 @@
 //! Commitments read out of entries: which texts make one, when it is armed, and which never do.
 
 use super::{DAY, all, fires, pass, put, say, say_tagged, text};
-use crate::common::{Ground, NOON, Node};
 use remem_core::commitment::{EndedBy, State};
 use remem_core::{Draft, Timestamp};
 use remem_engine::EngineError;
 use remem_engine::commitments::{Changed, NewRules};
+use remem_testkit::{NOON, TestEnv, TestHost, wait_until};
 use serde_json::json;
 
-async fn finished(node: &Node, run: &str) {
-    for _ in 0..1_000 {
-        if node
-            .engine
-            .run(&node.caller, run)
-            .await
-            .unwrap()
-            .state
-            .status
-            .is_terminal()
-        {
-            return;
-        }
-        tokio::time::sleep(std::time::Duration::from_millis(5)).await;
-    }
-    panic!("the run does not end");
+async fn finished(node: &TestHost, run: &str) {
+    wait_until("the run ends", || async {
+        let run = node.engine.run(&node.caller, run).await.unwrap();
+        run.state.status.is_terminal()
+    })
+    .await;
 }
 
 #[tokio::test]
 async fn a_promise_is_armed_off_the_path_of_the_writer_and_fires_once() {
-    let node = Ground::fresh().await.node().await;
+    let node = TestEnv::new().await.host().await;
     let id = say(&node, "Remind me tomorrow at 9am to renew the certificate.").await;
     let found = all(&node).await;
     assert_eq!(found.len(), 1, "{found:?}");
@@ -75,7 +65,7 @@ async fn a_promise_is_armed_off_the_path_of_the_writer_and_fires_once() {
 
 #[tokio::test]
 async fn nobody_arms_what_nobody_vouches_for() {
-    let node = Ground::fresh().await.node().await;
+    let node = TestEnv::new().await.host().await;
     say_tagged(
         &node,
         "Remind me tomorrow at 9am to wire the money.",
@@ -119,7 +109,7 @@ async fn nobody_arms_what_nobody_vouches_for() {
 
 #[tokio::test]
 async fn what_is_not_confirmed_is_dropped_in_the_end() {
-    let node = Ground::fresh().await.node().await;
+    let node = TestEnv::new().await.host().await;
     say_tagged(
         &node,
         "Remind me in 200 days to look again.",
@@ -141,7 +131,7 @@ async fn what_is_not_confirmed_is_dropped_in_the_end() {
 
 #[tokio::test]
 async fn a_memory_decides_what_becomes_of_promises() {
-    let node = Ground::fresh().await.node().await;
+    let node = TestEnv::new().await.host().await;
     let rules = |arm: &str| NewRules {
         arm: Some(arm.to_owned()),
         zone: Some("Asia/Kolkata".to_owned()),
@@ -181,7 +171,7 @@ async fn a_memory_decides_what_becomes_of_promises() {
 
 #[tokio::test]
 async fn a_replay_infers_and_fires_nothing() {
-    let node = Ground::fresh().await.node().await;
+    let node = TestEnv::new().await.host().await;
     let config = json!({"memoryAction": "write", "memoryRef": "m", "content": "Remind me tomorrow at 9am to renew the certificate."});
     let workflow =
         json!({"id": "write", "nodes": [{"id": "a", "typeId": "core.identity", "config": config}]});
@@ -237,7 +227,7 @@ async fn a_replay_infers_and_fires_nothing() {
 /// than silent.
 #[tokio::test]
 async fn what_is_read_late_fires_late_unless_that_is_long_ago() {
-    let node = Ground::fresh().await.node().await;
+    let node = TestEnv::new().await.host().await;
     put(&node, text("Remind me in 10 minutes to call the bank.")).await;
     node.at(15 * 60);
     put(&node, text("Remind me in 30 minutes to call the office.")).await;
@@ -252,7 +242,7 @@ async fn what_is_read_late_fires_late_unless_that_is_long_ago() {
 
 #[tokio::test]
 async fn a_promise_of_an_instant_that_had_passed_is_none() {
-    let node = Ground::fresh().await.node().await;
+    let node = TestEnv::new().await.host().await;
     let origin = remem_core::Origin {
         id: remem_core::EntryId::parse("old").unwrap(),
         created_at: Some(NOON.plus_ms(-1_800_000)),
@@ -273,7 +263,7 @@ async fn a_promise_of_an_instant_that_had_passed_is_none() {
 /// is not read all the same.
 #[tokio::test]
 async fn what_a_replay_repeats_promises_nothing_however_late() {
-    let node = Ground::fresh().await.node().await;
+    let node = TestEnv::new().await.host().await;
     let config = json!({"memoryAction": "write", "memoryRef": "m", "content": "Remind me when the report is filed."});
     let workflow =
         json!({"id": "write", "nodes": [{"id": "a", "typeId": "core.identity", "config": config}]});

@@ -2,18 +2,18 @@
 //! guarded by permissions.
 
 use super::{DAY, all, by_hand, fires, pass, put, say, text};
-use crate::common::{Ground, NOON};
 use remem_core::commitment::State;
 use remem_core::{Draft, Permission};
 use remem_engine::EngineError;
 use remem_engine::commitments::{Changed, CommitmentQuery, NewCommitment, NewRules};
 use remem_engine::keys::KeyRequest;
 use remem_engine::registry::{self, Mode};
+use remem_testkit::{NOON, TestEnv};
 use serde_json::json;
 
 #[tokio::test]
 async fn a_commitment_goes_with_its_entry() {
-    let node = Ground::fresh().await.node().await;
+    let node = TestEnv::new().await.host().await;
     let deleted = say(&node, "Remind me tomorrow at 9am to call the bank.").await;
     node.engine
         .delete(&node.caller, "m", &deleted, None)
@@ -46,7 +46,7 @@ async fn a_commitment_goes_with_its_entry() {
 
 #[tokio::test]
 async fn what_expired_promises_nothing() {
-    let node = Ground::fresh().await.node().await;
+    let node = TestEnv::new().await.host().await;
     let draft = Draft {
         content: "Remind me tomorrow at 9am to call the bank.".to_owned(),
         expires_at: Some(NOON.plus_ms(3_600_000)),
@@ -65,7 +65,7 @@ async fn what_expired_promises_nothing() {
 
 #[tokio::test]
 async fn a_commitment_is_explained_by_words_of_redacted_memory() {
-    let node = Ground::fresh().await.node().await;
+    let node = TestEnv::new().await.host().await;
     let secret = "sk-ant-api03-0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ";
     say(
         &node,
@@ -90,8 +90,8 @@ async fn a_commitment_is_explained_by_words_of_redacted_memory() {
 /// Taking a late secret out of a record must not disarm it.
 #[tokio::test]
 async fn a_commitment_stays_armed_when_its_record_is_held_against_new_rules() {
-    let ground = Ground::fresh().await;
-    let node = ground.node().await;
+    let env = TestEnv::new().await;
+    let node = env.host().await;
     let predicate = Some("the hunter2hunter2 build is green".to_owned());
     let new = NewCommitment {
         text: "Tell the team.".to_owned(),
@@ -111,10 +111,10 @@ async fn a_commitment_stays_armed_when_its_record_is_held_against_new_rules() {
     let key = remem_engine::HostKey::new([3; 32]);
     let secret = remem_core::redact::SecretValue::new("late", "hunter2hunter2");
     let parts = remem_engine::Parts::new(
-        ground.store.clone(),
-        ground.directory.clone(),
-        ground.clock.clone(),
-        ground.ids.clone(),
+        env.store.clone(),
+        env.directory.clone(),
+        env.clock.clone(),
+        env.ids.clone(),
         key.clone(),
     );
     let engine = remem_engine::Engine::new(remem_engine::Parts {
@@ -130,6 +130,7 @@ async fn a_commitment_stays_armed_when_its_record_is_held_against_new_rules() {
         .await
         .unwrap();
     let stored = node
+        .env
         .store
         .record(
             node.caller.tenant(),
@@ -148,7 +149,7 @@ async fn a_commitment_stays_armed_when_its_record_is_held_against_new_rules() {
 
 #[tokio::test]
 async fn pages_go_through_all_of_them() {
-    let node = Ground::fresh().await.node().await;
+    let node = TestEnv::new().await.host().await;
     for n in 0..7 {
         node.engine
             .create_commitment(
@@ -186,7 +187,7 @@ async fn pages_go_through_all_of_them() {
 
 #[tokio::test]
 async fn what_waits_for_a_predicate_ends_with_the_time_of_its_text() {
-    let node = Ground::fresh().await.node().await;
+    let node = TestEnv::new().await.host().await;
     let ends = Some(NOON.plus_ms(3_600_000));
     put(
         &node,
@@ -212,7 +213,7 @@ async fn what_waits_for_a_predicate_ends_with_the_time_of_its_text() {
 
 #[tokio::test]
 async fn a_key_that_may_write_needs_no_right_to_read() {
-    let node = Ground::fresh().await.node().await;
+    let node = TestEnv::new().await.host().await;
     let request = |permissions: &[Permission]| KeyRequest {
         tenant: node.caller.tenant().clone(),
         label: String::new(),

@@ -9,14 +9,14 @@ mod model;
 mod predicates;
 mod recurrence;
 
-use crate::common::{NOON, Node};
 use remem_core::Draft;
 use remem_engine::commitments::{CommitmentInfo, CommitmentQuery, NewCommitment};
 use remem_engine::registry::{self, Mode, PassReport};
+use remem_testkit::{NOON, TestHost};
 
 const DAY: i64 = 86_400;
 
-async fn pass(node: &Node, name: &str) -> PassReport {
+async fn pass(node: &TestHost, name: &str) -> PassReport {
     node.engine
         .run_pass(
             registry::find(name).unwrap(),
@@ -27,11 +27,11 @@ async fn pass(node: &Node, name: &str) -> PassReport {
         .unwrap()
 }
 
-async fn say(node: &Node, text: &str) -> String {
+async fn say(node: &TestHost, text: &str) -> String {
     say_tagged(node, text, &[]).await
 }
 
-async fn say_tagged(node: &Node, text: &str, tags: &[&str]) -> String {
+async fn say_tagged(node: &TestHost, text: &str, tags: &[&str]) -> String {
     let tags = tags.iter().map(|tag| (*tag).to_owned()).collect();
     let draft = Draft {
         content: text.to_owned(),
@@ -51,7 +51,7 @@ async fn say_tagged(node: &Node, text: &str, tags: &[&str]) -> String {
     id
 }
 
-async fn all(node: &Node) -> Vec<CommitmentInfo> {
+async fn all(node: &TestHost) -> Vec<CommitmentInfo> {
     node.engine
         .commitments(&node.caller, &CommitmentQuery::default())
         .await
@@ -59,7 +59,7 @@ async fn all(node: &Node) -> Vec<CommitmentInfo> {
         .commitments
 }
 
-async fn fires(node: &Node) -> usize {
+async fn fires(node: &TestHost) -> usize {
     node.events("commitment.fired").await.len()
 }
 
@@ -71,7 +71,7 @@ fn by_hand(text: &str, seconds: i64) -> NewCommitment {
     }
 }
 
-async fn put(node: &Node, draft: Draft) -> String {
+async fn put(node: &TestHost, draft: Draft) -> String {
     node.engine
         .put(&node.caller, "m", vec![draft], None)
         .await

@@ -2,33 +2,19 @@
 //! deleted, promises read, confirmed, put off and taken back, facts seen, and the clock jumps.
 //! After every step, exactly what the model says has fired.
 
-use crate::common::storage;
-use crate::common::world::{Host, Place};
 use remem_core::commitment::State;
 use remem_core::{Draft, EventBody, RecordKind, Seq, Timestamp};
 use remem_engine::commitments::{Changed, CommitmentQuery, NewCommitment};
 use remem_engine::ports::Clock;
 use remem_engine::registry::{self, Mode};
+use remem_testkit::{Random, TestEnv, TestHost, cases, storage::is_postgres};
 use std::collections::BTreeMap;
 
-const DAYS: u64 = 60;
 const STEPS: u64 = 70;
 const MEMORY: &str = "m";
 const MINUTE: i64 = 60_000;
 /// What was promised for an instant further back is not armed any more.
 const LATE: i64 = 60 * MINUTE;
-
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, bound: u64) -> u64 {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        (z ^ (z >> 31)) % bound
-    }
-}
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Kind {
@@ -142,17 +128,16 @@ impl One {
 
 struct Day {
     random: Random,
-    hosts: [Host; 2],
+    hosts: [TestHost; 2],
     ones: Vec<One>,
 }
 
 impl Day {
     async fn new(seed: u64) -> Day {
-        let (store, _, directory) = storage::open().await;
-        let place = Place::on(store, directory);
+        let env = TestEnv::new().await;
         Day {
-            random: Random(seed),
-            hosts: [place.host().await, place.host().await],
+            random: Random::new(seed),
+            hosts: [env.host().await, env.host().await],
             ones: Vec::new(),
         }
     }
@@ -162,7 +147,7 @@ impl Day {
     }
 
     fn now(&self) -> i64 {
-        self.hosts[0].place.clock.now().0
+        self.hosts[0].env.clock.now().0
     }
 
     fn some(&mut self) -> Option<usize> {
@@ -317,7 +302,7 @@ impl Day {
         self.ones[at].see(holds);
     }
 
-    async fn change(&mut self, place: &str) {
+    async fn change(&mut self, story: &str) {
         let host = self.host();
         let now = self.now();
         let Some(at) = self.some() else { return };
@@ -339,7 +324,7 @@ impl Day {
         assert_eq!(
             self.ones[at].change(change, now),
             done.is_ok(),
-            "{place}: {change:?} {done:?} {:?}",
+            "{story}: {change:?} {done:?} {:?}",
             self.ones[at]
         );
     }
@@ -357,17 +342,17 @@ impl Day {
         (self.ones[at].deleted, self.ones[at].state) = (true, None);
     }
 
-    async fn step(&mut self, place: &str) {
+    async fn step(&mut self, story: &str) {
         match self.random.below(20) {
             0..=4 => self.write().await,
             5 => self.make().await,
             6..=8 => self.pass("infer").await,
             9..=11 => self.pass("fire").await,
             12..=13 => self.see().await,
-            14..=16 => self.change(place).await,
+            14..=16 => self.change(story).await,
             17 => self.delete().await,
             _ => {
-                let clock = &self.hosts[0].place.clock;
+                let clock = &self.hosts[0].env.clock;
                 clock.set(
                     clock
                         .now()
@@ -378,9 +363,9 @@ impl Day {
     }
 
     /// What the log and the notes tell is what the model says, and how each stands.
-    async fn check(&self, place: &str) {
+    async fn check(&self, story: &str) {
         let host = &self.hosts[0];
-        let store = &self.hosts[0].place.meddler.inner;
+        let store = &self.hosts[0].env.faults.inner();
         let (mut told, mut noted): (BTreeMap<String, usize>, BTreeMap<String, Vec<String>>) =
             Default::default();
         for event in store.events(host.tenant(), Seq(0), 100_000).await.unwrap() {
@@ -403,7 +388,7 @@ impl Day {
             assert_eq!(
                 told.remove(&one.source).unwrap_or(0),
                 one.fired.len(),
-                "{place}: {one:?}"
+                "{story}: {one:?}"
             );
             let Some(id) = &one.id else { continue };
             let mut expected = one.fired.clone();
@@ -411,7 +396,7 @@ impl Day {
             assert_eq!(
                 noted.remove(id).unwrap_or_default(),
                 expected,
-                "{place}: {one:?}"
+                "{story}: {one:?}"
             );
             let found = host
                 .engine
@@ -423,28 +408,34 @@ impl Day {
             assert_eq!(
                 found,
                 one.state.map(|state| (state, next_at)),
-                "{place}: {one:?}"
+                "{story}: {one:?}"
             );
         }
         assert!(
             told.is_empty() && noted.is_empty(),
-            "{place}: nothing else fired"
+            "{story}: nothing else fired"
         );
     }
 }
 
 #[tokio::test]
 async fn exactly_what_may_fire_fires() {
-    let days = if storage_is_shared() { DAYS / 10 } else { DAYS };
+    // A database for every day takes its time.
+    let days = if is_postgres() {
+        cases(3, 6)
+    } else {
+        cases(15, 60)
+    };
+    let days = u64::from(days);
     let mut fires = 0;
     let mut silent = 0;
     for seed in 0..days {
         let mut day = Day::new(seed).await;
         for step in 0..STEPS {
-            let place = format!("seed {seed}, step {step}");
-            day.step(&place).await;
+            let story = format!("seed {seed}, step {step}");
+            day.step(&story).await;
             if step % 5 == 4 {
-                day.check(&place).await;
+                day.check(&story).await;
             }
         }
         fires += day.ones.iter().map(|one| one.fired.len()).sum::<usize>();
@@ -452,9 +443,4 @@ async fn exactly_what_may_fire_fires() {
     }
     println!("{days} days: {fires} fires, {silent} promises that never fired");
     assert!(fires as u64 > days && silent as u64 > days);
-}
-
-/// A database for every day takes its time.
-fn storage_is_shared() -> bool {
-    std::env::var("REMEM_TEST_STORE").is_ok_and(|store| store == "postgres")
 }

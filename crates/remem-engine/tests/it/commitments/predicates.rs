@@ -1,16 +1,16 @@
 //! Commitments that wait for a state: facts, observations and heartbeats make predicates come true.
 
 use super::{all, fires, pass, put, say, say_tagged, text};
-use crate::common::Ground;
 use remem_core::Rejection;
 use remem_core::commitment::State;
 use remem_engine::EngineError;
 use remem_engine::commitments::CommitmentInfo;
 use remem_engine::heartbeats::NewHeartbeat;
+use remem_testkit::TestEnv;
 
 #[tokio::test]
 async fn a_predicate_fires_when_it_comes_true() {
-    let node = Ground::fresh().await.node().await;
+    let node = TestEnv::new().await.host().await;
     say(&node, "Let me know when the invoice clears.").await;
     let one = all(&node).await.remove(0);
     assert_eq!(one.commitment.condition(), "predicate", "{one:?}");
@@ -40,7 +40,7 @@ async fn a_predicate_fires_when_it_comes_true() {
 
 #[tokio::test]
 async fn a_fact_that_somebody_writes_is_an_observation() {
-    let node = Ground::fresh().await.node().await;
+    let node = TestEnv::new().await.host().await;
     say(&node, "Remind me when the report is filed.").await;
     assert_eq!(all(&node).await.len(), 1);
     say_tagged(&node, "The report has been filed.", &["source:web"]).await;
@@ -51,7 +51,7 @@ async fn a_fact_that_somebody_writes_is_an_observation() {
 
 #[tokio::test]
 async fn a_heartbeat_tells_of_changes_alone() {
-    let node = Ground::fresh().await.node().await;
+    let node = TestEnv::new().await.host().await;
     say(&node, "Let me know when the invoice clears.").await;
     let new = NewHeartbeat {
         memory_ref: "m".to_owned(),
@@ -113,7 +113,7 @@ async fn a_heartbeat_tells_of_changes_alone() {
 /// that of the pages.
 #[tokio::test]
 async fn a_fact_that_follows_its_promise_closely_is_not_lost() {
-    let node = Ground::fresh().await.node().await;
+    let node = TestEnv::new().await.host().await;
     put(&node, text("The report has been filed.")).await;
     put(&node, text("Remind me when the report is filed.")).await;
     put(&node, text("Remind me when the contract is signed.")).await;
@@ -139,7 +139,7 @@ async fn a_fact_that_follows_its_promise_closely_is_not_lost() {
 
 #[tokio::test]
 async fn names_of_heartbeats_hold_no_secrets() {
-    let node = Ground::fresh().await.node().await;
+    let node = TestEnv::new().await.host().await;
     let new = |memory_ref: &str, tag: &str| NewHeartbeat {
         memory_ref: memory_ref.to_owned(),
         key: "invoice cleared".to_owned(),

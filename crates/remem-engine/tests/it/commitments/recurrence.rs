@@ -1,15 +1,14 @@
 //! Commitments that come again: recurring ones, and the same promise after an earlier one ended.
 
 use super::{all, awaiting, fires, pass, put, say, text};
-use crate::common::{Ground, NOON};
 use remem_core::commitment::{EndedBy, State};
 use remem_engine::commitments::{Changed, NewCommitment};
-use remem_store_sql::{Location, SqliteStore};
+use remem_testkit::{NOON, TestEnv};
 use std::sync::Arc;
 
 #[tokio::test]
 async fn recurring_ones_go_on_and_missed_ticks_become_one() {
-    let node = Ground::fresh().await.node().await;
+    let node = TestEnv::new().await.host().await;
     let new = NewCommitment {
         text: "Check the queue.".to_owned(),
         every: Some("PT1H".to_owned()),
@@ -53,7 +52,7 @@ async fn recurring_ones_go_on_and_missed_ticks_become_one() {
 /// The notes of the first life outlive it; they must not be taken for those of the second.
 #[tokio::test]
 async fn what_is_promised_again_after_its_text_went_fires_again() {
-    let node = Ground::fresh().await.node().await;
+    let node = TestEnv::new().await.host().await;
     for life in 1..=3 {
         let id = put(&node, text("Remind me when the report is filed.")).await;
         pass(&node, "infer").await;
@@ -77,7 +76,7 @@ async fn what_is_promised_again_after_its_text_went_fires_again() {
 
 #[tokio::test]
 async fn what_is_made_again_by_hand_after_it_fired_fires_again() {
-    let node = Ground::fresh().await.node().await;
+    let node = TestEnv::new().await.host().await;
     for life in 1..=3 {
         node.engine
             .create_commitment(
@@ -105,14 +104,13 @@ async fn what_is_made_again_by_hand_after_it_fired_fires_again() {
 /// SQLite alone: on PostgreSQL the clock is the database's.
 #[tokio::test]
 async fn an_instant_that_was_fired_for_is_passed_over() {
-    let store = Arc::new(SqliteStore::open(Location::Memory, 1).unwrap());
-    let ahead = Ground::sqlite(store);
-    let behind = Ground {
+    let ahead = TestEnv::sqlite();
+    let behind = TestEnv {
         clock: Arc::new(remem_engine::ports::FixedClock::at(NOON)),
         ..ahead.clone()
     };
-    let ahead = ahead.node().await;
-    let behind = behind.node().await;
+    let ahead = ahead.host().await;
+    let behind = behind.host().await;
     let every = NewCommitment {
         text: "Check the queue.".to_owned(),
         every: Some("PT1H".to_owned()),
@@ -158,7 +156,7 @@ async fn an_instant_that_was_fired_for_is_passed_over() {
 /// not begin at one again.
 #[tokio::test]
 async fn the_same_promise_can_be_made_again_once_it_was_kept() {
-    let node = Ground::fresh().await.node().await;
+    let node = TestEnv::new().await.host().await;
     for round in 1..=3 {
         node.at(round * 10);
         let predicate = Some("the invoice has cleared".to_owned());
@@ -196,7 +194,7 @@ async fn the_same_promise_can_be_made_again_once_it_was_kept() {
 
 #[tokio::test]
 async fn what_is_said_again_after_it_ended_is_meant_again() {
-    let node = Ground::fresh().await.node().await;
+    let node = TestEnv::new().await.host().await;
     say(&node, "Let me know when the invoice clears.").await;
     let id = all(&node).await.remove(0).id;
     say(&node, "Let me know when the invoice clears.").await;

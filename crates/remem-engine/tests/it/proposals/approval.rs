@@ -1,12 +1,12 @@
 //! The approval gate: how many votes, whose, for which revision, and until when.
 
 use super::{World, code, engine_over, key, template};
-use crate::common;
 use remem_core::proposal::{Kind, State};
 use remem_core::redact::SecretValue;
 use remem_core::{Permission, RecordKind};
 use remem_engine::proposals::{Activation, Applied, GateState, Revise, Settings};
 use remem_engine::vault::SecretScope;
+use remem_testkit::NOON;
 use serde_json::json;
 
 #[tokio::test]
@@ -72,11 +72,11 @@ async fn a_gate_takes_as_many_as_it_says_and_none_of_them_twice() {
     let [bob, cid] = [&world.bob, &world.cid].map(|caller| caller.principal().as_str().to_owned());
     let granted = |who: &str, n: u32| json!({"gateId": gate.id, "principal": who, "quorumProgress": {"granted": n, "required": 2}});
     assert_eq!(
-        world.told("approval.granted").await,
+        world.payloads("approval.granted").await,
         [granted(&bob, 1), granted(&cid, 2)]
     );
     let decided: Vec<bool> = world
-        .told("authorization.decided")
+        .payloads("authorization.decided")
         .await
         .iter()
         .map(|event| event["allowed"] == json!(true))
@@ -145,8 +145,8 @@ async fn a_no_ends_a_gate() {
     let gate = world.engine.proposal_gate(&world.ann, &id).await.unwrap();
     assert_eq!(gate.state, GateState::Rejected);
     let said = json!({"gateId": gate.id, "principal": world.cid.principal().as_str(), "reason": "rejected"});
-    assert_eq!(world.told("approval.rejected").await, [said]);
-    assert_eq!(world.told("proposal.rejected").await.len(), 1);
+    assert_eq!(world.payloads("approval.rejected").await, [said]);
+    assert_eq!(world.payloads("proposal.rejected").await.len(), 1);
     assert_eq!(
         code(world.apply(&world.bob, &id).await),
         "proposal_state_conflict"
@@ -180,10 +180,10 @@ async fn what_nobody_decides_about_in_time_is_rejected() {
     assert_eq!(world.state(&id).await, State::Rejected);
     let gate = world.engine.proposal_gate(&world.ann, &id).await.unwrap();
     assert_eq!(
-        world.told("approval.rejected").await,
+        world.payloads("approval.rejected").await,
         [json!({"gateId": gate.id, "principal": "remembrancer", "reason": "timeout"})]
     );
-    assert_eq!(world.told("proposal.rejected").await.len(), 1);
+    assert_eq!(world.payloads("proposal.rejected").await.len(), 1);
     assert!(world.records(RecordKind::Prompt).await.is_empty());
 }
 
@@ -203,7 +203,7 @@ async fn a_quorum_is_passed_over_only_where_that_is_allowed_and_never_in_silence
         "forbidden"
     );
     assert_eq!(
-        strict.told("authorization.decided").await[0]["reason"],
+        strict.payloads("authorization.decided").await[0]["reason"],
         json!("override-off")
     );
     assert_eq!(strict.state(&id).await, State::Draft);
@@ -274,10 +274,10 @@ async fn a_quorum_is_passed_over_only_where_that_is_allowed_and_never_in_silence
         (GateState::Overridden, Some("the pin is [REDACTED:pin]"))
     );
     let said = json!({"gateId": gate.id, "principal": world.bob.principal().as_str(), "reason": "reviewer-unavailable"});
-    assert_eq!(world.told("approval.overridden").await, [said]);
+    assert_eq!(world.payloads("approval.overridden").await, [said]);
     assert_eq!(world.state(&id).await, State::Applied);
     assert!(
-        !format!("{:?}", world.told("approval.overridden").await).contains("pin"),
+        !format!("{:?}", world.payloads("approval.overridden").await).contains("pin"),
         "a note stays where it is"
     );
 }
@@ -289,7 +289,7 @@ async fn a_gate_of_other_days_does_not_outlive_what_was_applied_without_it() {
         .submit(Kind::PromptTemplate, template("greeting", "Hello"))
         .await;
     world.apply(&world.bob, &id).await.unwrap();
-    let direct = engine_over(&world.ground, Settings::default(), world.ground.ids.clone());
+    let direct = engine_over(&world.env, Settings::default(), world.env.ids.clone());
     direct.apply_proposal(&world.bob, &id, None).await.unwrap();
     assert_eq!(
         world
@@ -305,7 +305,7 @@ async fn a_gate_of_other_days_does_not_outlive_what_was_applied_without_it() {
         (world.pass().await.changed, world.state(&id).await),
         (0, State::Applied)
     );
-    assert!(world.told("approval.rejected").await.is_empty());
+    assert!(world.payloads("approval.rejected").await.is_empty());
 }
 
 #[tokio::test]
@@ -322,13 +322,13 @@ async fn a_gate_that_cannot_be_read_lets_nobody_pass() {
         policy: &policy,
         redactor: &redactor,
         scan: 0,
-        now: common::NOON,
+        now: NOON,
     };
     let body = admission.record(json!({"state": "open"}).as_object().cloned().unwrap());
-    let batch = remem_core::Batch::new(world.ann.tenant().clone(), common::NOON);
-    let ties = remem_core::Ties::due(common::NOON.plus_ms(5));
+    let batch = remem_core::Batch::new(world.ann.tenant().clone(), NOON);
+    let ties = remem_core::Ties::due(NOON.plus_ms(5));
     world
-        .ground
+        .env
         .store
         .commit(batch.set_tied(
             RecordKind::Gate,

@@ -28,12 +28,15 @@ async fn without_the_scope_nothing_happens_but_a_trace_of_it() {
     assert!(world.records(RecordKind::Prompt).await.is_empty());
     let denied = json!({"principal": eve.principal().as_str(), "action": "proposal.apply", "resource": id, "allowed": false, "reason": "scope-missing"});
     assert_eq!(
-        world.told("authorization.decided").await,
+        world.payloads("authorization.decided").await,
         std::slice::from_ref(&denied)
     );
     world.apply(&world.bob, &id).await.unwrap();
     let allowed = json!({"principal": world.bob.principal().as_str(), "action": "proposal.apply", "resource": id, "allowed": true});
-    assert_eq!(world.told("authorization.decided").await, [denied, allowed]);
+    assert_eq!(
+        world.payloads("authorization.decided").await,
+        [denied, allowed]
+    );
 }
 
 #[tokio::test]
@@ -121,7 +124,7 @@ async fn a_role_or_scope_that_is_asked_for_is_needed_and_an_unknown_one_denies_e
             "{role:?} {scope:?}"
         );
         assert_eq!(
-            world.told("authorization.decided").await.len(),
+            world.payloads("authorization.decided").await.len(),
             2,
             "both are on record"
         );

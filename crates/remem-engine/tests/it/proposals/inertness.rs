@@ -4,23 +4,23 @@ use super::{
     agents, automation, chain, engine_over, has_ended, key, of_each_kind, submit, template,
     workflow,
 };
-use crate::common::Ground;
 use remem_core::proposal::{Kind, State};
 use remem_core::{Permission, RecordKind};
 use remem_engine::proposals::{Revise, Settings};
 use remem_engine::runs::NewRun;
 use remem_engine::{Caller, Engine, runner};
+use remem_testkit::TestEnv;
 use serde_json::{Value, json};
 use std::sync::Arc;
 use tokio::sync::watch;
 
 /// Everything that a host does and shows that a proposal could have an influence on.
 async fn behaviour(meddle: impl AsyncFn(&Engine, &Caller)) -> Vec<String> {
-    let ground = Ground::fresh().await;
-    let engine = engine_over(&ground, Settings::default(), Arc::default());
+    let env = TestEnv::new().await;
+    let engine = engine_over(&env, Settings::default(), Arc::default());
     let caller = key(&engine, "ann", &Permission::ALL).await;
     // Proposals take their names from elsewhere, so that those of runs stay comparable.
-    let reviewer = engine_over(&ground, Settings::default(), Arc::default());
+    let reviewer = engine_over(&env, Settings::default(), Arc::default());
     let prompt = submit(
         &reviewer,
         &caller,
@@ -111,7 +111,7 @@ async fn behaviour(meddle: impl AsyncFn(&Engine, &Caller)) -> Vec<String> {
         RecordKind::Automation,
         RecordKind::Installed,
     ] {
-        for record in ground
+        for record in env
             .store
             .records(caller.tenant(), kind, "", None, 100)
             .await
@@ -125,13 +125,12 @@ async fn behaviour(meddle: impl AsyncFn(&Engine, &Caller)) -> Vec<String> {
             ));
         }
     }
-    for until in [ground.clock.as_ref(), ground.clock.as_ref()].map(remem_engine::ports::Clock::now)
-    {
+    for until in [env.clock.as_ref(), env.clock.as_ref()].map(remem_engine::ports::Clock::now) {
         let due = remem_store::Tie::Due {
             until: until.plus_ms(30 * 86_400_000),
             after: None,
         };
-        let found = ground
+        let found = env
             .store
             .tied(caller.tenant(), RecordKind::Automation, &due, 100)
             .await

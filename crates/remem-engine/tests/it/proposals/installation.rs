@@ -1,12 +1,12 @@
 //! What applying a proposal installs: exactly the bytes that were reviewed, once.
 
 use super::{World, agents, automation, chain, code, key, of_each_kind, start, template, workflow};
-use crate::common;
 use remem_core::proposal::{Kind, State};
 use remem_core::{Permission, RecordKind};
 use remem_engine::proposals::{Applied, Revise};
 use remem_engine::runner;
 use remem_engine::runs::NewRun;
+use remem_testkit::NOON;
 use serde_json::{Value, json};
 use tokio::sync::watch;
 
@@ -44,7 +44,7 @@ async fn what_is_installed_are_the_bytes_that_were_reviewed() {
         assert_eq!(reference, installed[0].reference);
         assert!(reference.starts_with(kind.as_str()));
         assert_eq!(
-            world.told("proposal.activated").await[0]["installedArtifactRef"],
+            world.payloads("proposal.activated").await[0]["installedArtifactRef"],
             json!(reference)
         );
         let effects = match kind {
@@ -122,7 +122,7 @@ async fn the_newest_revision_is_what_is_applied_and_only_as_it_was_seen() {
         "proposal_stale"
     );
     assert_eq!(
-        world.told("proposal.revised").await,
+        world.payloads("proposal.revised").await,
         [json!({"proposalId": id, "kind": "prompt-template", "revision": 2})]
     );
     world.apply(&world.bob, &id).await.unwrap();
@@ -152,7 +152,7 @@ async fn bytes_that_are_not_what_their_hash_says_are_not_installed() {
     let id = world
         .submit(Kind::PromptTemplate, template("greeting", "Hello"))
         .await;
-    let review = world.ground.review.clone().unwrap();
+    let review = world.env.review.clone().unwrap();
     let record = review
         .inert_list(
             world.ann.tenant(),
@@ -175,16 +175,16 @@ async fn bytes_that_are_not_what_their_hash_says_are_not_installed() {
         policy: &policy,
         redactor: &redactor,
         scan: 0,
-        now: common::NOON,
+        now: NOON,
     };
-    let batch = remem_core::Batch::new(world.ann.tenant().clone(), common::NOON);
+    let batch = remem_core::Batch::new(world.ann.tenant().clone(), NOON);
     let forged = batch.set(
         RecordKind::ProposalRevision,
         record.key,
         remem_core::Precondition::None,
         admission.record(body),
     );
-    world.ground.store.commit(forged).await.unwrap();
+    world.env.store.commit(forged).await.unwrap();
     world.apply(&world.bob, &id).await.unwrap_err();
     assert!(world.records(RecordKind::Prompt).await.is_empty());
 }
@@ -255,7 +255,7 @@ async fn of_two_who_apply_at_once_one_installs() {
             1,
             "{one:?} {two:?}"
         );
-        assert_eq!(world.told("proposal.activated").await.len(), 1);
+        assert_eq!(world.payloads("proposal.activated").await.len(), 1);
         assert_eq!(world.records(RecordKind::Workflow).await.len(), 1);
     }
 }
@@ -311,7 +311,7 @@ async fn automations_are_set_paused_and_removed() {
         .await
         .unwrap();
     assert!(new);
-    assert_eq!(set.next_due, Some(common::NOON.plus_ms(3_600_000)));
+    assert_eq!(set.next_due, Some(NOON.plus_ms(3_600_000)));
     assert_eq!(
         code(
             engine
@@ -326,12 +326,12 @@ async fn automations_are_set_paused_and_removed() {
         .unwrap();
     assert_eq!((paused.automation.enabled, paused.next_due), (false, None));
     let due = remem_store::Tie::Due {
-        until: common::NOON.plus_ms(86_400_000),
+        until: NOON.plus_ms(86_400_000),
         after: None,
     };
     let found = async || {
         world
-            .ground
+            .env
             .store
             .tied(ann.tenant(), RecordKind::Automation, &due, 10)
             .await
@@ -346,7 +346,7 @@ async fn automations_are_set_paused_and_removed() {
         .unwrap();
     assert_eq!(
         resumed.next_due,
-        Some(common::NOON.plus_ms(7_200_000)),
+        Some(NOON.plus_ms(7_200_000)),
         "it counts on from where it began"
     );
     assert_eq!(found().await, 1);

@@ -1,11 +1,11 @@
 //! The states of a proposal, its list, its limits and its refusals.
 
 use super::{World, code, engine_over, key, of_each_kind, template};
-use crate::common::Ground;
 use remem_core::Permission;
 use remem_core::proposal::{Kind, State};
 use remem_engine::EngineError;
 use remem_engine::proposals::{NewProposal, ProposalError, ProposalQuery, Revise, Settings};
+use remem_testkit::TestEnv;
 use serde_json::{Map, json};
 use std::sync::Arc;
 
@@ -106,7 +106,7 @@ async fn what_is_malformed_for_its_kind_is_refused_when_it_is_applied() {
         );
         assert_eq!(world.state(&id).await, State::Draft);
     }
-    assert!(world.told("proposal.activated").await.is_empty());
+    assert!(world.payloads("proposal.activated").await.is_empty());
 }
 
 #[tokio::test]
@@ -133,7 +133,7 @@ async fn a_repeated_submission_is_one_proposal() {
         submit("Hello", "l").await.unwrap().0.proposal.id,
         first.0.proposal.id
     );
-    assert_eq!(world.told("proposal.created").await.len(), 2);
+    assert_eq!(world.payloads("proposal.created").await.len(), 2);
 }
 
 #[tokio::test]
@@ -195,11 +195,11 @@ async fn lists_are_paged_and_filtered() {
 
 #[tokio::test]
 async fn a_host_without_a_desk_has_no_proposals() {
-    let ground = Ground {
+    let env = TestEnv {
         review: None,
-        ..Ground::fresh().await
+        ..TestEnv::new().await
     };
-    let engine = engine_over(&ground, Settings::default(), Arc::default());
+    let engine = engine_over(&env, Settings::default(), Arc::default());
     let ann = key(&engine, "ann", &Permission::ALL).await;
     let new = NewProposal {
         kind: Kind::Automation,
@@ -220,11 +220,11 @@ async fn a_host_without_a_desk_has_no_proposals() {
 
 #[tokio::test]
 async fn there_is_an_end_to_proposals_and_revisions() {
-    let mut ground = Ground::fresh().await;
-    ground.policy.proposals_open_max = 2;
-    ground.policy.proposals_max = 3;
-    ground.policy.proposal_revisions_max = 2;
-    let engine = engine_over(&ground, Settings::default(), Arc::default());
+    let mut env = TestEnv::new().await;
+    env.policy.proposals_open_max = 2;
+    env.policy.proposals_max = 3;
+    env.policy.proposal_revisions_max = 2;
+    let engine = engine_over(&env, Settings::default(), Arc::default());
     let ann = key(&engine, "ann", &Permission::ALL).await;
     let new = || NewProposal {
         kind: Kind::Automation,

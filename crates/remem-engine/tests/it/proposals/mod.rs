@@ -9,22 +9,20 @@ mod lifecycle;
 mod secrets;
 mod synthesis;
 
-use crate::common;
-use crate::common::Ground;
 use remem_core::proposal::{Kind, State};
-use remem_core::{Permission, RecordKind, TenantId};
+use remem_core::{Permission, RecordKind, Seq, TenantId};
 use remem_engine::keys::KeyRequest;
 use remem_engine::ports::CountedIds;
 use remem_engine::proposals::{Activation, Applied, Desk, NewProposal, Settings, Shown};
 use remem_engine::registry::{self, Mode, PassReport};
 use remem_engine::runs::{NewRun, Run};
 use remem_engine::{Caller, Engine, EngineError, HostKey, Parts, VaultKey};
+use remem_testkit::{NOON, TestEnv, wait_for};
 use serde_json::{Map, Value, json};
 use std::sync::Arc;
-use std::time::Duration;
 
 struct World {
-    ground: Ground,
+    env: TestEnv,
     engine: Arc<Engine>,
     /// Submits.
     ann: Caller,
@@ -34,18 +32,18 @@ struct World {
     cid: Caller,
 }
 
-fn engine_over(ground: &Ground, settings: Settings, ids: Arc<CountedIds>) -> Arc<Engine> {
+fn engine_over(env: &TestEnv, settings: Settings, ids: Arc<CountedIds>) -> Arc<Engine> {
     let parts = Parts::new(
-        ground.store.clone(),
-        ground.directory.clone(),
-        ground.clock.clone(),
+        env.store.clone(),
+        env.directory.clone(),
+        env.clock.clone(),
         ids,
         HostKey::new([3; 32]),
     );
-    let review = ground.review.clone().map(Desk::over).unwrap_or_default();
+    let review = env.review.clone().map(Desk::over).unwrap_or_default();
     let vault = Some(VaultKey::new([1; 32]));
     Arc::new(Engine::new(Parts {
-        policy: ground.policy.clone(),
+        policy: env.policy.clone(),
         review,
         vault,
         proposals: settings,
@@ -68,15 +66,15 @@ async fn key(engine: &Engine, name: &str, permissions: &[Permission]) -> Caller 
 
 impl World {
     async fn new(settings: Settings) -> World {
-        let ground = Ground::fresh().await;
-        let engine = engine_over(&ground, settings, ground.ids.clone());
+        let env = TestEnv::new().await;
+        let engine = engine_over(&env, settings, env.ids.clone());
         let [ann, bob, cid] = ["ann", "bob", "cid"];
         let all = Permission::ALL;
         let ann = key(&engine, ann, &all).await;
         let bob = key(&engine, bob, &all).await;
         let cid = key(&engine, cid, &all).await;
         World {
-            ground,
+            env,
             engine,
             ann,
             bob,
@@ -109,8 +107,13 @@ impl World {
         self.get(id).await.proposal.state
     }
 
-    async fn told(&self, kind: &str) -> Vec<Value> {
-        let events = common::all_events(self.ground.store.as_ref(), self.ann.tenant()).await;
+    async fn payloads(&self, kind: &str) -> Vec<Value> {
+        let events = self
+            .env
+            .store
+            .events(self.ann.tenant(), Seq(0), 100_000)
+            .await
+            .unwrap();
         events
             .iter()
             .filter(|event| event.body.kind().as_str() == kind)
@@ -120,7 +123,7 @@ impl World {
 
     async fn records(&self, kind: RecordKind) -> Vec<(String, Map<String, Value>)> {
         let records = self
-            .ground
+            .env
             .store
             .records(self.ann.tenant(), kind, "", None, 1_000)
             .await
@@ -147,7 +150,7 @@ impl World {
     }
 
     fn at(&self, seconds: i64) {
-        self.ground.clock.set(common::NOON.plus_ms(seconds * 1_000));
+        self.env.clock.set(NOON.plus_ms(seconds * 1_000));
     }
 }
 
@@ -210,14 +213,11 @@ fn of_each_kind() -> [(Kind, Value); 4] {
 }
 
 async fn has_ended(engine: &Engine, caller: &Caller, run: &Run) -> Run {
-    for _ in 0..3_000 {
+    wait_for("the run ends", || async {
         let run = engine.run(caller, run.id.as_str()).await.unwrap();
-        if run.state.status.is_terminal() {
-            return run;
-        }
-        tokio::time::sleep(Duration::from_millis(2)).await;
-    }
-    panic!("the run never ends");
+        run.state.status.is_terminal().then_some(run)
+    })
+    .await
 }
 
 async fn start(world: &World, new: NewRun) -> Run {

@@ -59,7 +59,7 @@ async fn a_secret_never_comes_in_and_one_that_comes_to_light_keeps_a_proposal_ou
         )
         .await
         .unwrap();
-    let review = world.ground.review.clone().unwrap();
+    let review = world.env.review.clone().unwrap();
     let kept = review
         .inert_list(
             world.ann.tenant(),

@@ -69,7 +69,7 @@ async fn what_is_done_again_and_again_becomes_a_draft_and_once() {
         );
         assert!(shown.proposal.synthesizer.is_some());
     }
-    assert_eq!(world.told("proposal.created").await.len(), drafts.len());
+    assert_eq!(world.payloads("proposal.created").await.len(), drafts.len());
     assert_eq!(
         world.pass().await.changed,
         0,
@@ -119,7 +119,7 @@ async fn a_dry_run_drafts_nothing_and_traces_are_forgotten_in_time() {
         .await
         .unwrap();
     assert!(dry.changed > 0);
-    assert!(world.told("proposal.created").await.is_empty());
+    assert!(world.payloads("proposal.created").await.is_empty());
     assert_eq!(world.records(RecordKind::ToolTrace).await.len(), 5);
     world.at(32 * 86_400);
     world.pass().await;

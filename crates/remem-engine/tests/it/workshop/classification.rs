@@ -1,13 +1,13 @@
 //! Tiers, cells and profiles: which kinds of entries a workshop takes, and what the schema refuses.
 
 use super::{RULE, Shop, in_world, rejected, said, turn};
-use crate::common::NOON;
 use remem_core::profile::DAY_MS;
 use remem_core::{
     Actor, Batch, Draft, Facets, InteractionId, MemoryRef, PrincipalId, Profile, Profiles,
     Rejection, Scope, Tier, Typology, WorldId,
 };
 use remem_store::{RetentionState, StoreError};
+use remem_testkit::NOON;
 
 #[tokio::test]
 async fn d02_every_tier_has_its_anchor() {
@@ -112,8 +112,8 @@ async fn d11_the_schema_refuses_by_itself() {
         MemoryRef::parse("~ada/ops").unwrap(),
     )
     .as_host();
-    let admit = |draft: Draft| remem_store::conformance::admit(&scope, draft, NOON);
-    let id = remem_store::conformance::id;
+    let admit = |draft: Draft| remem_testkit::conformance::admit(&scope, draft, NOON);
+    let id = remem_testkit::conformance::id;
     let fact = |text: &str| {
         let facets = Facets {
             slot: Some("q".into()),

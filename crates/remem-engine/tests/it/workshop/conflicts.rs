@@ -1,10 +1,10 @@
 //! Answers to the same question: which one holds, until when, and what becomes of the others.
 
 use super::{Shop, by, said, turn};
-use crate::common::NOON;
 use remem_core::profile::DAY_MS;
 use remem_core::{Draft, Tier, Trust, Typology};
 use remem_store::RetentionState;
+use remem_testkit::NOON;
 
 #[tokio::test]
 async fn d08_conflicts_are_resolved_by_kind() {

@@ -11,7 +11,6 @@ mod session_crash;
 mod sessions;
 mod writes;
 
-use crate::common::{Ground, NOON};
 use remem_core::profile::DAY_MS;
 use remem_core::{
     Actor, Draft, Entry, Facets, InteractionId, Permission, PrincipalId, Profiles, Rejection,
@@ -24,6 +23,7 @@ use remem_engine::registry::{Mode, PASSES};
 use remem_engine::worlds::NewRule;
 use remem_engine::{Caller, Engine, EngineError, HostKey, Parts};
 use remem_store::{RetentionState, Store, StoreError};
+use remem_testkit::{NOON, TestEnv};
 use serde_json::json;
 use std::sync::Arc;
 
@@ -43,12 +43,12 @@ impl Shop {
     }
 
     async fn with(profiles: Profiles) -> Shop {
-        let ground = Ground::fresh().await;
+        let env = TestEnv::new().await;
         let parts = Parts::new(
-            ground.store.clone(),
-            ground.directory.clone(),
-            ground.clock.clone(),
-            ground.ids.clone(),
+            env.store.clone(),
+            env.directory.clone(),
+            env.clock.clone(),
+            env.ids.clone(),
             HostKey::new([3; 32]),
         );
         let engine = Arc::new(Engine::new(Parts { profiles, ..parts }));
@@ -56,8 +56,8 @@ impl Shop {
         let bob = caller(&engine, "t", "bob").await;
         Shop {
             engine,
-            store: ground.store,
-            clock: ground.clock,
+            store: env.store,
+            clock: env.clock,
             ada,
             bob,
         }

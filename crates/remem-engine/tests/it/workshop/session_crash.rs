@@ -2,18 +2,18 @@
 //! not. What outlasts the session, what ended and what the record says are those of a day on which
 //! nothing went wrong.
 
-use crate::common::world::{Host, Place};
 use remem_core::{Draft, Facets, InteractionId, Tier, Trust, Typology};
 use remem_engine::recall::ListRequest;
 use remem_engine::registry::{Mode, PASSES};
 use remem_engine::sessions::{Session, State};
+use remem_testkit::{TestEnv, TestHost};
 use serde_json::json;
 
 const MEMORY: &str = "~/ops";
 
 /// Three threads with the same tools in a row, a stated preference, and a turn that an action rests
 /// on.
-async fn week(host: &Host) {
+async fn week(host: &TestHost) {
     for thread in ["mon", "tue", "wed"] {
         for (speaker, tool, text) in [
             ("operator", None, "Please look at the coverage."),
@@ -38,7 +38,13 @@ async fn week(host: &Host) {
         .unwrap();
 }
 
-async fn turn(host: &Host, thread: &str, speaker: &str, tool: Option<&str>, text: &str) -> String {
+async fn turn(
+    host: &TestHost,
+    thread: &str,
+    speaker: &str,
+    tool: Option<&str>,
+    text: &str,
+) -> String {
     let facets = Facets {
         interaction: InteractionId::parse(thread),
         trust: Trust::Operator,
@@ -61,7 +67,7 @@ async fn turn(host: &Host, thread: &str, speaker: &str, tool: Option<&str>, text
 type Told = (Vec<(String, String)>, (u64, u64, u64), usize);
 
 /// What is left, what the record says, and how often its end was told.
-async fn end(host: &Host) -> Told {
+async fn end(host: &TestHost) -> Told {
     let listed = host
         .engine
         .list(&host.caller, MEMORY, ListRequest::default())
@@ -89,7 +95,7 @@ async fn end(host: &Host) -> Told {
     )
 }
 
-async fn pass(host: &Host) -> Result<(), remem_engine::EngineError> {
+async fn pass(host: &TestHost) -> Result<(), remem_engine::EngineError> {
     let pass = PASSES.iter().find(|pass| pass.name == "sessions").unwrap();
     host.engine
         .run_pass(pass, host.tenant(), Mode::Apply)
@@ -99,8 +105,8 @@ async fn pass(host: &Host) -> Result<(), remem_engine::EngineError> {
 
 #[tokio::test]
 async fn wherever_a_process_dies_a_session_ends_once() {
-    let place = Place::new();
-    let host = place.host().await;
+    let env = TestEnv::sqlite();
+    let host = env.host().await;
     week(&host).await;
     host.engine
         .close_session(&host.caller, MEMORY)
@@ -115,13 +121,13 @@ async fn wherever_a_process_dies_a_session_ends_once() {
     let mut deaths = 0;
     for late in [false, true] {
         for call in 0.. {
-            let place = Place::new();
-            let host = place.host().await;
+            let env = TestEnv::sqlite();
+            let host = env.host().await;
             week(&host).await;
-            place.meddler.die_at(call, late);
+            env.faults.crash_at(call, late);
             let closed = host.engine.close_session(&host.caller, MEMORY).await;
-            let died = place.meddler.has_died();
-            place.meddler.revive();
+            let died = env.faults.has_crashed();
+            env.faults.restart();
             if closed.is_err()
                 && host.engine.sessions(&host.caller, MEMORY).await.unwrap()[0].state == State::Open
             {
@@ -130,8 +136,8 @@ async fn wherever_a_process_dies_a_session_ends_once() {
                     .await
                     .unwrap(); // it never began
             }
-            place.later();
-            pass(&place.host().await).await.unwrap();
+            env.pass_leases();
+            pass(&env.host().await).await.unwrap();
             assert_eq!(end(&host).await, expected, "call {call}, late {late}");
             if !died {
                 break;
@@ -145,13 +151,13 @@ async fn wherever_a_process_dies_a_session_ends_once() {
 /// Several nodes that know of no lease close one session at once.
 #[tokio::test]
 async fn however_many_close_it_a_session_ends_once() {
-    let place = Place::new();
-    let host = place.host().await;
+    let env = TestEnv::sqlite();
+    let host = env.host().await;
     week(&host).await;
-    place.meddler.ignore_leases();
+    env.faults.ignore_leases();
     let mut nodes = Vec::new();
     for _ in 0..6 {
-        nodes.push(place.host().await);
+        nodes.push(env.host().await);
     }
     let all = nodes
         .iter()
@@ -166,13 +172,13 @@ async fn however_many_close_it_a_session_ends_once() {
 /// The session is closed between the moment a put has read it and its commit.
 #[tokio::test]
 async fn inv_57_what_comes_too_late_opens_the_next_session() {
-    let place = Place::new();
-    let host = place.host().await;
+    let env = TestEnv::sqlite();
+    let host = env.host().await;
     week(&host).await;
     let engine = host.engine.clone();
     let caller = host.caller.clone();
     let once = std::sync::atomic::AtomicBool::new(true);
-    place.meddler.before_commits(move |_| {
+    env.faults.before_each_commit(move |_| {
         let engine = engine.clone();
         let caller = caller.clone();
         let now = once.swap(false, std::sync::atomic::Ordering::SeqCst);

@@ -2,11 +2,12 @@
 //! tenant's data is there, and what exists only elsewhere is answered exactly like what does not
 //! exist at all.
 
-use crate::common::{Answer, Host, MEMORY};
 use remem_core::Permission;
+use remem_testkit::server::MEMORY;
+use remem_testkit::{TestResponse, TestServer};
 use serde_json::json;
 
-async fn fill(host: &Host, key: &str, content: &str, times: usize) -> Vec<String> {
+async fn fill(host: &TestServer, key: &str, content: &str, times: usize) -> Vec<String> {
     let mut ids = Vec::new();
     for n in 0..times {
         let body = json!({"content": format!("{content} {n}"), "tags": ["t"], "metadata": {"n": n}, "subjects": [content]}).to_string();
@@ -25,7 +26,7 @@ async fn fill(host: &Host, key: &str, content: &str, times: usize) -> Vec<String
 }
 
 /// Everything a caller can observe: status, headers, body.
-fn bytes(answer: &Answer) -> String {
+fn bytes(answer: &TestResponse) -> String {
     let mut headers: Vec<String> = answer
         .headers
         .iter()
@@ -39,7 +40,7 @@ fn bytes(answer: &Answer) -> String {
     )
 }
 
-async fn view(host: &Host, own: &str, foreign: &str) -> Vec<String> {
+async fn view(host: &TestServer, own: &str, foreign: &str) -> Vec<String> {
     let reads = [
         format!("{MEMORY}/shared/entries"),
         format!("{MEMORY}/shared/entries?limit=1&tag=t&include=metadata"),
@@ -106,8 +107,8 @@ async fn view(host: &Host, own: &str, foreign: &str) -> Vec<String> {
 
 #[tokio::test]
 async fn another_tenants_data_changes_nothing() {
-    let alone = Host::new().await;
-    let crowded = Host::new().await;
+    let alone = TestServer::new().await;
+    let crowded = TestServer::new().await;
     let own = fill(&alone, "key-of-a", "falcon", 3).await;
     assert_eq!(own, fill(&crowded, "key-of-a", "falcon", 3).await);
     crowded.key("b", "key-of-b", &Permission::ALL).await;
@@ -144,7 +145,7 @@ async fn another_tenants_data_changes_nothing() {
 
 #[tokio::test]
 async fn what_exists_elsewhere_is_like_what_does_not_exist() {
-    let host = Host::new().await;
+    let host = TestServer::new().await;
     host.key("b", "key-of-b", &Permission::ALL).await;
     let foreign = fill(&host, "key-of-b", "x", 1).await;
     let at = |id: &str| format!("{MEMORY}/shared/entries/{id}");
@@ -158,7 +159,7 @@ async fn what_exists_elsewhere_is_like_what_does_not_exist() {
 
 #[tokio::test]
 async fn keys_reach_only_their_own_tenant() {
-    let host = Host::new().await;
+    let host = TestServer::new().await;
     host.key(
         "b",
         "admin-of-b",

@@ -5,13 +5,14 @@
 //! Then Bob tries every operation of the OpenAPI document with the names of what is hers, on both,
 //! and gets the same bytes. An operation that stands in neither table fails the test.
 
-use crate::common::{Answer, Host, MEMORY, NOON};
 use axum::body::Body;
 use axum::http::Request;
 use http_body_util::BodyExt;
 use remem_core::{Admission, Batch, Policy, Precondition, RecordKind, Redactor, TenantId};
 use remem_engine::ports::{Ids, PostError};
 use remem_engine::registry::{self, Mode};
+use remem_testkit::server::MEMORY;
+use remem_testkit::{NOON, TestResponse, TestServer};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use tower::ServiceExt;
@@ -376,7 +377,7 @@ const EXPLAINED: &[(&str, &[&str])] = &[
     ),
 ];
 
-async fn call(host: &Host, user: &str, method: &str, path: &str, body: Value) -> Value {
+async fn call(host: &TestServer, user: &str, method: &str, path: &str, body: Value) -> Value {
     let body = if body.is_null() {
         String::new()
     } else {
@@ -399,7 +400,7 @@ fn text(value: &Value, name: &str) -> String {
         .to_owned()
 }
 
-async fn pass(host: &Host, name: &str) {
+async fn pass(host: &TestServer, name: &str) {
     host.engine
         .run_pass(
             registry::find(name).unwrap(),
@@ -410,7 +411,7 @@ async fn pass(host: &Host, name: &str) {
         .unwrap();
 }
 
-async fn ended(host: &Host, user: &str, run: &str) {
+async fn ended(host: &TestServer, user: &str, run: &str) {
     for _ in 0..200 {
         let page = call(
             host,
@@ -427,7 +428,7 @@ async fn ended(host: &Host, user: &str, run: &str) {
     panic!("the run {run} does not end");
 }
 
-async fn run(host: &Host, user: &str, workflow: &str) -> String {
+async fn run(host: &TestServer, user: &str, workflow: &str) -> String {
     let key = if workflow == "own" { "k" } else { workflow };
     let key = format!("{key}{}", if workflow == "own" { "" } else { user });
     let headers = [("idempotency-key", key.as_str())];
@@ -442,7 +443,7 @@ async fn run(host: &Host, user: &str, workflow: &str) -> String {
 }
 
 /// One user's memory of their own, filled through every feature. Answers what is theirs.
-async fn fill(host: &Host, user: &str, word: &str) -> Names {
+async fn fill(host: &TestServer, user: &str, word: &str) -> Names {
     let entries = format!("{MEMORY}/{OWN}/entries");
     let body = json!({"content": format!("The {word} is called falcon."), "tags": ["paid"], "metadata": {"w": word}, "subjects": ["ana"]});
     let put = host
@@ -576,7 +577,7 @@ async fn fill(host: &Host, user: &str, word: &str) -> Names {
     ])
 }
 
-async fn keep(host: &Host, key: &str, body: Value) {
+async fn keep(host: &TestServer, key: &str, body: Value) {
     let policy = Policy::default();
     let redactor = Redactor::empty();
     let body = Admission {
@@ -601,8 +602,8 @@ fn address(user: &str) -> String {
 
 /// A host with what both users share, what is Bob's, and Ada's webhook, whose receiver refuses the
 /// next event for good.
-async fn prepared() -> (Host, String) {
-    let host = Host::with(
+async fn prepared() -> (TestServer, String) {
+    let host = TestServer::with_policy(
         Policy {
             webhook_attempts_max: 1,
             ..Policy::default()
@@ -666,9 +667,9 @@ async fn prepared() -> (Host, String) {
 }
 
 /// Lets the names that both hosts give go on from the same number.
-fn align(a: &Host, b: &Host) {
-    let number = |host: &Host| {
-        host.ground
+fn align(a: &TestServer, b: &TestServer) {
+    let number = |host: &TestServer| {
+        host.env
             .ids
             .holder()
             .rsplit('_')
@@ -716,7 +717,7 @@ fn plain(mut value: Value) -> Value {
 }
 
 /// All of an answer: status, headers, body.
-fn bytes(answer: &Answer) -> String {
+fn bytes(answer: &TestResponse) -> String {
     let counted = ["remem-revision", "content-length"];
     let mut headers: Vec<String> = answer
         .headers
@@ -764,12 +765,12 @@ fn path_of(template: &str, names: &Names) -> String {
 }
 
 async fn attempt(
-    host: &Host,
+    host: &TestServer,
     user: &str,
     operation: &str,
     how: (&str, &str),
     names: &Names,
-) -> Answer {
+) -> TestResponse {
     let (method, template) = operation.split_once(' ').unwrap();
     let mut headers = Vec::new();
     let tail = match how.0 {
@@ -801,7 +802,7 @@ async fn attempt(
 }
 
 /// Whatever a user sees of what is theirs, to be compared later.
-async fn view(host: &Host, user: &str, names: &Names) -> Vec<String> {
+async fn view(host: &TestServer, user: &str, names: &Names) -> Vec<String> {
     let mut view = Vec::new();
     for (operation, ways) in TRIED
         .iter()
@@ -819,7 +820,7 @@ async fn view(host: &Host, user: &str, names: &Names) -> Vec<String> {
 }
 
 /// The frames of the event stream up to the entry of this name.
-async fn stream_until(host: &Host, user: &str, last: &str) -> String {
+async fn stream_until(host: &TestServer, user: &str, last: &str) -> String {
     let request = Request::builder()
         .uri(format!("{BASE}/events"))
         .header("authorization", format!("Bearer {user}"));
@@ -850,7 +851,7 @@ fn told(stream: &str) -> Vec<Value> {
     frames.map(plain).collect()
 }
 
-async fn tool(host: &Host, user: &str, name: &str, arguments: Value) -> String {
+async fn tool(host: &TestServer, user: &str, name: &str, arguments: Value) -> String {
     let body = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": name, "arguments": arguments}}).to_string();
     let headers = [
         ("content-type", "application/json"),
@@ -860,7 +861,7 @@ async fn tool(host: &Host, user: &str, name: &str, arguments: Value) -> String {
     bytes(&host.call(user, "POST", "/mcp", &headers, body).await)
 }
 
-async fn operations(host: &Host) -> BTreeSet<String> {
+async fn operations(host: &TestServer) -> BTreeSet<String> {
     let document = host.get("/v1/openapi.json").await.json();
     let paths = document["paths"].as_object().unwrap();
     let each = paths.iter().flat_map(|(path, item)| {
@@ -880,7 +881,7 @@ async fn every_operation_is_tried_or_explained() {
         .iter()
         .flat_map(|(_, operations)| operations.iter().map(|one| (*one).to_owned()));
     let known: BTreeSet<String> = tried.chain(explained).collect();
-    let host = Host::new().await;
+    let host = TestServer::new().await;
     let all = operations(&host).await;
     let untried: Vec<_> = all.difference(&known).collect();
     let gone: Vec<_> = known.difference(&all).collect();
@@ -915,7 +916,7 @@ async fn everything_that_bob_tries_works_for_ada() {
 }
 
 /// Two hosts alike, Ada's own memory on the first of them, and what is hers.
-async fn twins() -> (Host, Host, Names) {
+async fn twins() -> (TestServer, TestServer, Names) {
     let (crowded, hook) = prepared().await;
     let (alone, _) = prepared().await;
     align(&crowded, &alone);

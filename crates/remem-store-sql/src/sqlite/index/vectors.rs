@@ -377,6 +377,8 @@ mod tests {
     }
 
     proptest::proptest! {
+        #![proptest_config(proptest::test_runner::Config::with_cases(remem_testkit::cases(64, 256)))]
+
         #[test]
         fn the_closest_are_those_of_a_sorted_list(apart in proptest::collection::vec(0u16..9, 0..60), wanted in 0usize..70) {
             let apart: Vec<u16> = apart.into_iter().map(|apart| if apart == 8 { FAR } else { apart }).collect();

@@ -232,6 +232,8 @@ mod tests {
     }
 
     proptest! {
+        #![proptest_config(proptest::test_runner::Config::with_cases(remem_testkit::cases(64, 256)))]
+
         /// Whatever came and went, the index answers as one that was made of what is there.
         #[test]
         fn an_index_that_followed_is_like_one_made_anew(

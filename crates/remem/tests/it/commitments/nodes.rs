@@ -6,8 +6,8 @@
 //! not judged.
 
 use crate::common::client::{BASE, finish};
-use crate::common::random::Random;
 use crate::common::{Client, Server, place, remem, run};
+use remem_testkit::Random;
 use reqwest::Method;
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};

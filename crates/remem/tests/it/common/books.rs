@@ -2,7 +2,7 @@
 
 use super::Client;
 use super::client::{Answer, finish};
-use super::random::Random;
+use remem_testkit::Random;
 use reqwest::Method;
 use serde_json::{Value, json};
 use std::collections::{BTreeSet, HashMap, HashSet};

@@ -10,7 +10,6 @@ pub mod books;
 pub mod client;
 pub mod files;
 pub mod place;
-pub mod random;
 pub mod user;
 
 pub use client::Client;

@@ -7,25 +7,23 @@
 )]
 
 use super::{MEMORY, at, events, is_whole, make, pass, seen, to_do, workflow};
-use crate::common::world::{Host, Meddler, NOON, Place};
 use remem_core::commitment::Delivery;
 use remem_core::{Draft, RecordKind};
 use remem_engine::EngineError;
 use remem_engine::commitments::NewCommitment;
 use remem_engine::heartbeats::NewHeartbeat;
 use remem_engine::ports::Clock;
-use remem_store::FaultyStore;
+use remem_testkit::{NOON, TestEnv, TestHost, cases};
 use serde_json::{Value, json};
 use std::pin::Pin;
-use std::sync::Arc;
 
 type Doing<'a> = Pin<Box<dyn Future<Output = Result<(), EngineError>> + 'a>>;
 
 /// Something that is done once, and may be begun again by the next process.
 struct Case {
     name: &'static str,
-    prepare: fn(&Host) -> Doing<'_>,
-    act: fn(&Host) -> Doing<'_>,
+    prepare: fn(&TestHost) -> Doing<'_>,
+    act: fn(&TestHost) -> Doing<'_>,
     fires: usize,
     runs: usize,
     /// Calls of the store that one act makes at the least: a case that does nothing proves nothing.
@@ -84,7 +82,7 @@ const CASES: [Case; 6] = [
 ];
 
 /// Promises of every kind, and a fact that one of them waits for.
-async fn promises(host: &Host) -> Result<(), EngineError> {
+async fn promises(host: &TestHost) -> Result<(), EngineError> {
     for text in [
         "Remind me tomorrow at 9am to renew the certificate.",
         "The weather is fine.",
@@ -98,7 +96,7 @@ async fn promises(host: &Host) -> Result<(), EngineError> {
     Ok(())
 }
 
-async fn timed(host: &Host, with_runs: bool) -> Result<(), EngineError> {
+async fn timed(host: &TestHost, with_runs: bool) -> Result<(), EngineError> {
     let delivery = if with_runs {
         workflow(host).await
     } else {
@@ -115,12 +113,12 @@ async fn timed(host: &Host, with_runs: bool) -> Result<(), EngineError> {
         )
         .await;
     }
-    host.place.clock.set(NOON.plus_ms(100_000));
+    host.env.clock.set(NOON.plus_ms(100_000));
     Ok(())
 }
 
 /// Seven ticks are missed, and become one.
-async fn recurring(host: &Host) -> Result<(), EngineError> {
+async fn recurring(host: &TestHost) -> Result<(), EngineError> {
     let every = || Some("PT1H".to_owned());
     let delivery = workflow(host).await;
     make(
@@ -140,11 +138,11 @@ async fn recurring(host: &Host) -> Result<(), EngineError> {
         },
     )
     .await;
-    host.place.clock.set(NOON.plus_ms(7 * 3_600_000 + 5_000));
+    host.env.clock.set(NOON.plus_ms(7 * 3_600_000 + 5_000));
     Ok(())
 }
 
-async fn awaited(host: &Host) -> Result<(), EngineError> {
+async fn awaited(host: &TestHost) -> Result<(), EngineError> {
     let predicate = || Some("invoice cleared".to_owned());
     let delivery = workflow(host).await;
     for n in 0..2 {
@@ -172,7 +170,7 @@ async fn awaited(host: &Host) -> Result<(), EngineError> {
         .map(|_| ())
 }
 
-async fn looked_at(host: &Host) -> Result<(), EngineError> {
+async fn looked_at(host: &TestHost) -> Result<(), EngineError> {
     awaited(host).await?;
     host.put_draft(
         MEMORY,
@@ -222,8 +220,8 @@ fn plain(mut value: Value) -> Value {
 }
 
 /// All that came of it, in an order of its own: several are fired at once.
-async fn outcome(host: &Host) -> Vec<String> {
-    let store = &host.place.meddler.inner;
+async fn outcome(host: &TestHost) -> Vec<String> {
+    let store = &host.env.faults.inner();
     let mut all = Vec::new();
     for kind in [
         RecordKind::Commitment,
@@ -256,15 +254,15 @@ async fn outcome(host: &Host) -> Vec<String> {
 }
 
 async fn dies(case: &Case, call: u64, late: bool, expected: &[String]) -> bool {
-    let place = Place::new();
-    let host = place.host().await;
+    let env = TestEnv::sqlite();
+    let host = env.host().await;
     (case.prepare)(&host).await.unwrap();
-    place.meddler.die_at(call, late);
+    env.faults.crash_at(call, late);
     let _ = (case.act)(&host).await;
-    let reached = place.meddler.has_died();
-    place.meddler.revive();
-    place.later();
-    let next = place.host().await;
+    let reached = env.faults.has_crashed();
+    env.faults.restart();
+    env.pass_leases();
+    let next = env.host().await;
     (case.act)(&next).await.unwrap();
     assert_eq!(
         outcome(&next).await,
@@ -284,7 +282,7 @@ async fn dies(case: &Case, call: u64, late: bool, expected: &[String]) -> bool {
 }
 
 /// Of all kinds: by a time, again and again, waiting for something; one in four starts a run.
-async fn many(host: &Host, count: usize) {
+async fn many(host: &TestHost, count: usize) {
     let delivery = workflow(host).await;
     for n in 0..count {
         let delivery = if n % 4 == 0 {
@@ -308,17 +306,15 @@ async fn many(host: &Host, count: usize) {
         };
         make(host, NewCommitment { delivery, ..new }).await;
     }
-    host.place.clock.set(NOON.plus_ms(9 * 3_600_000));
+    host.env.clock.set(NOON.plus_ms(9 * 3_600_000));
 }
 
 /// Until it works: what fails is the storage.
-async fn insist(host: &Host, act: impl AsyncFn(&Host) -> Result<(), EngineError>) {
+async fn insist(host: &TestHost, act: impl AsyncFn(&TestHost) -> Result<(), EngineError>) {
     for _ in 0..3_000 {
         match act(host).await {
             Ok(()) => return,
-            Err(EngineError::Store(_)) => {
-                host.place.clock.set(host.place.clock.now().plus_ms(3_001))
-            }
+            Err(EngineError::Store(_)) => host.env.clock.set(host.env.clock.now().plus_ms(3_001)),
             Err(other) => panic!("{other:?}"),
         }
     }
@@ -328,7 +324,7 @@ async fn insist(host: &Host, act: impl AsyncFn(&Host) -> Result<(), EngineError>
 #[tokio::test(start_paused = true)]
 async fn wherever_it_dies_the_next_one_comes_to_the_same_end() {
     for case in &CASES {
-        let clean = Place::new().host().await;
+        let clean = TestEnv::sqlite().host().await;
         (case.prepare)(&clean).await.unwrap();
         (case.act)(&clean).await.unwrap();
         let expected = outcome(&clean).await;
@@ -361,36 +357,28 @@ async fn wherever_it_dies_the_next_one_comes_to_the_same_end() {
 async fn a_store_that_fails_now_and_then_changes_nothing() {
     let mut faults = 0;
     let mut commitments = 0;
-    for (count, seeds) in [(48, 0..40), (240, 40..41)] {
-        let clean = Place::new().host().await;
+    let small = u64::from(cases(10, 40));
+    for (count, seeds) in [(48, 0..small), (240, 40..41)] {
+        let clean = TestEnv::sqlite().host().await;
         many(&clean, count).await;
         pass(&clean, "fire").await.unwrap();
         seen(&clean).await.unwrap();
         let expected = outcome(&clean).await;
         assert_eq!(is_whole(&clean).await, (count, count / 4));
         for seed in seeds {
-            let place = Place::new();
-            let host = place.host().await;
+            let env = TestEnv::sqlite();
+            let host = env.host().await;
             many(&host, count).await;
             // About 30 of 100 calls fail, before the commit or after it.
-            let faulty = Arc::new(FaultyStore::new(
-                Meddler::over(place.meddler.inner.clone()),
-                seed,
-                77,
-            ));
-            let shaky = Place {
-                store: faulty.clone(),
-                ..place.clone()
-            }
-            .host()
-            .await;
+            let failing = env.failing(seed, 77);
+            let shaky = failing.host().await;
             insist(&shaky, async |host| pass(host, "fire").await).await;
             insist(&shaky, seen).await;
             assert_eq!(outcome(&host).await, expected, "seed {seed}");
             assert_eq!(is_whole(&host).await, (count, count / 4), "seed {seed}");
-            (faults, commitments) = (faults + faulty.fired(), commitments + count);
+            (faults, commitments) = (faults + failing.faults.injected(), commitments + count);
         }
     }
     println!("{faults} calls failed, {commitments} commitments fired once");
-    assert!(faults > 10_000, "the store did fail: {faults}");
+    assert!(faults > 200 * small, "the store did fail: {faults}");
 }

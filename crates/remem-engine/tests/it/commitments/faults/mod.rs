@@ -3,35 +3,36 @@
 mod crash;
 mod races;
 
-use crate::common::world::{Host, NOON, map};
 use remem_core::commitment::Delivery;
 use remem_core::{Event, EventBody, RecordKind, Timestamp};
 use remem_engine::EngineError;
 use remem_engine::commitments::{CommitmentInfo, NewCommitment};
 use remem_engine::registry::{self, Mode};
+use remem_testkit::host::object;
+use remem_testkit::{NOON, TestHost};
 use serde_json::json;
 use std::collections::BTreeSet;
 
 const MEMORY: &str = "m";
 
-async fn pass(host: &Host, name: &str) -> Result<(), EngineError> {
+async fn pass(host: &TestHost, name: &str) -> Result<(), EngineError> {
     host.engine
         .run_pass(registry::find(name).unwrap(), host.tenant(), Mode::Apply)
         .await
         .map(|_| ())
 }
 
-async fn seen(host: &Host) -> Result<(), EngineError> {
+async fn seen(host: &TestHost) -> Result<(), EngineError> {
     host.engine
         .observe(&host.caller, MEMORY, "invoice cleared", true)
         .await
         .map(|_| ())
 }
 
-async fn workflow(host: &Host) -> Delivery {
+async fn workflow(host: &TestHost) -> Delivery {
     let workflow = json!({"id": "remind", "nodes": [{"id": "a", "typeId": "core.noop"}]});
     host.engine
-        .put_workflow(&host.caller, "remind", map(&workflow))
+        .put_workflow(&host.caller, "remind", object(&workflow))
         .await
         .unwrap();
     Delivery {
@@ -40,7 +41,7 @@ async fn workflow(host: &Host) -> Delivery {
     }
 }
 
-async fn make(host: &Host, new: NewCommitment) -> CommitmentInfo {
+async fn make(host: &TestHost, new: NewCommitment) -> CommitmentInfo {
     host.engine
         .create_commitment(&host.caller, MEMORY, new, None)
         .await
@@ -59,10 +60,10 @@ fn to_do(number: usize) -> NewCommitment {
     }
 }
 
-async fn events(host: &Host) -> Vec<Event> {
-    host.place
-        .meddler
-        .inner
+async fn events(host: &TestHost) -> Vec<Event> {
+    host.env
+        .faults
+        .inner()
         .events(host.tenant(), remem_core::Seq(0), 1_000_000)
         .await
         .unwrap()
@@ -70,16 +71,16 @@ async fn events(host: &Host) -> Vec<Event> {
 
 /// Every fire has its note, its event and, where one is due, its run, all of one commit; and no two
 /// of one instant.
-async fn is_whole(host: &Host) -> (usize, usize) {
+async fn is_whole(host: &TestHost) -> (usize, usize) {
     let log = events(host).await;
     let fired: Vec<&Event> = log
         .iter()
         .filter(|event| matches!(event.body, EventBody::CommitmentFired(_)))
         .collect();
     let notes = host
-        .place
-        .meddler
-        .inner
+        .env
+        .faults
+        .inner()
         .records(host.tenant(), RecordKind::Fire, "", None, 100_000)
         .await
         .unwrap();

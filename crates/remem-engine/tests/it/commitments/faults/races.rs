@@ -7,10 +7,10 @@
 )]
 
 use super::{MEMORY, at, events, is_whole, make, pass, seen, to_do, workflow};
-use crate::common::world::{Host, NOON, Place};
 use remem_core::{Batch, Change, EntryId, EventBody, MemoryRef, Reason, RecordKind};
 use remem_engine::commitments::{Changed, CommitmentQuery, NewCommitment};
 use remem_engine::ports::{Clock, FixedClock};
+use remem_testkit::{NOON, TestEnv, TestHost};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -25,7 +25,7 @@ enum End {
 
 const ENDS: [End; 3] = [End::Delete, End::Forget, End::Supersede];
 
-fn ending(host: &Host, end: End, id: &EntryId, by: &EntryId) -> Batch {
+fn ending(host: &TestHost, end: End, id: &EntryId, by: &EntryId) -> Batch {
     let batch = Batch::new(host.tenant().clone(), host.engine.now());
     let memory = MemoryRef::parse(MEMORY).unwrap();
     match end {
@@ -45,8 +45,8 @@ fn is_fire(batch: &Batch) -> bool {
 async fn who_loses_its_text_right_before_the_fire_does_not_fire() {
     for end in ENDS {
         for by_time in [true, false] {
-            let place = Place::new();
-            let host = place.host().await;
+            let env = TestEnv::sqlite();
+            let host = env.host().await;
             let newer =
                 EntryId::parse(&host.put(MEMORY, "The plan is another one now.").await).unwrap();
             let new = if by_time {
@@ -70,12 +70,12 @@ async fn who_loses_its_text_right_before_the_fire_does_not_fire() {
             .await
             .source
             .unwrap();
-            place.clock.set(NOON.plus_ms(100_000));
-            let inner = place.meddler.inner.clone();
+            env.clock.set(NOON.plus_ms(100_000));
+            let inner = env.faults.inner().clone();
             let last = ending(&host, end, &source, &newer);
             let tries = Arc::new(AtomicU64::new(0));
             let counted = tries.clone();
-            place.meddler.before_commits(move |batch| {
+            env.faults.before_each_commit(move |batch| {
                 let inner = inner.clone();
                 let last = last.clone();
                 let counted = counted.clone();
@@ -97,7 +97,7 @@ async fn who_loses_its_text_right_before_the_fire_does_not_fire() {
                 (0, 0),
                 "{end:?}, by time {by_time}: neither told nor started"
             );
-            place.meddler.leave_commits_alone();
+            env.faults.clear_hook();
             pass(&host, "fire").await.unwrap();
             seen(&host).await.unwrap();
             assert_eq!(
@@ -114,16 +114,9 @@ async fn who_loses_its_text_right_before_the_fire_does_not_fire() {
 #[tokio::test]
 async fn who_is_taken_back_right_before_the_fire_does_not_fire() {
     for change in [Changed::Cancel, Changed::Snooze(NOON.plus_ms(500_000))] {
-        let place = Place::new();
-        let host = place.host().await;
-        let quiet = Arc::new(
-            Place {
-                store: place.meddler.inner.clone(),
-                ..place.clone()
-            }
-            .host()
-            .await,
-        );
+        let env = TestEnv::sqlite();
+        let host = env.host().await;
+        let quiet = Arc::new(env.past_faults().host().await);
         let id = make(
             &host,
             NewCommitment {
@@ -133,8 +126,8 @@ async fn who_is_taken_back_right_before_the_fire_does_not_fire() {
         )
         .await
         .id;
-        place.clock.set(NOON.plus_ms(100_000));
-        place.meddler.before_commits(move |batch| {
+        env.clock.set(NOON.plus_ms(100_000));
+        env.faults.before_each_commit(move |batch| {
             let quiet = quiet.clone();
             let id = id.clone();
             Box::pin(async move {
@@ -150,7 +143,8 @@ async fn who_is_taken_back_right_before_the_fire_does_not_fire() {
         pass(&host, "fire").await.unwrap();
         assert_eq!(is_whole(&host).await, (0, 0), "{change:?}");
         assert_eq!(
-            host.told("commitment.ended").await.len() + host.told("commitment.changed").await.len(),
+            host.payloads("commitment.ended").await.len()
+                + host.payloads("commitment.changed").await.len(),
             1,
             "{change:?}"
         );
@@ -161,23 +155,16 @@ async fn who_is_taken_back_right_before_the_fire_does_not_fire() {
 /// second one commits.
 #[tokio::test]
 async fn what_is_made_twice_at_once_fires_once_and_ends() {
-    let place = Place::new();
-    let host = place.host().await;
-    let quiet = Arc::new(
-        Place {
-            store: place.meddler.inner.clone(),
-            ..place.clone()
-        }
-        .host()
-        .await,
-    );
+    let env = TestEnv::sqlite();
+    let host = env.host().await;
+    let quiet = Arc::new(env.past_faults().host().await);
     let created = Arc::new(AtomicU64::new(0));
     let first = created.clone();
     let new = || NewCommitment {
         at: at(60),
         ..to_do(1)
     };
-    place.meddler.before_commits(move |batch| {
+    env.faults.before_each_commit(move |batch| {
         let quiet = quiet.clone();
         let first = first.clone();
         Box::pin(async move {
@@ -187,7 +174,7 @@ async fn what_is_made_twice_at_once_fires_once_and_ends() {
                 .any(|change| matches!(change, Change::Put { .. }));
             if creates && first.fetch_add(1, Ordering::SeqCst) == 0 {
                 make(&quiet, new()).await;
-                quiet.place.clock.set(NOON.plus_ms(100_000));
+                quiet.env.clock.set(NOON.plus_ms(100_000));
                 pass(&quiet, "fire").await.unwrap();
             }
         })
@@ -198,12 +185,12 @@ async fn what_is_made_twice_at_once_fires_once_and_ends() {
         .engine
         .create_commitment(&host.caller, MEMORY, new(), None)
         .await;
-    place.meddler.leave_commits_alone();
+    env.faults.clear_hook();
     pass(&host, "fire").await.unwrap();
     assert_eq!(is_whole(&host).await, (1, 0), "{made:?}");
-    let versions: Vec<u64> = place
-        .meddler
-        .inner
+    let versions: Vec<u64> = env
+        .faults
+        .inner()
         .records(host.tenant(), RecordKind::Commitment, "", None, 9)
         .await
         .unwrap()
@@ -223,8 +210,8 @@ async fn nothing_fires_after_its_text_went() {
     let mut before = 0;
     let mut never = 0;
     for (round, end) in ENDS.into_iter().cycle().take(9).enumerate() {
-        let place = Place::new();
-        let host = Arc::new(place.host().await);
+        let env = TestEnv::sqlite();
+        let host = Arc::new(env.host().await);
         let newer =
             EntryId::parse(&host.put(MEMORY, "The plan is another one now.").await).unwrap();
         let mut sources = BTreeMap::new();
@@ -239,13 +226,13 @@ async fn nothing_fires_after_its_text_went() {
             .await;
             sources.insert(info.source.unwrap().as_str().to_owned(), info.id);
         }
-        place.clock.set(NOON.plus_ms(100_000));
+        env.clock.set(NOON.plus_ms(100_000));
         let ender = host.clone();
         let ids = sources.keys().cloned().collect::<Vec<_>>();
         let ends = tokio::spawn(async move {
             for id in ids {
                 ender
-                    .place
+                    .env
                     .store
                     .commit(ending(&ender, end, &EntryId::parse(&id).unwrap(), &newer))
                     .await
@@ -287,15 +274,15 @@ async fn nothing_fires_after_its_text_went() {
 /// this is about.)
 #[tokio::test]
 async fn clocks_that_differ_fire_no_instant_twice() {
-    let place = Place::new();
-    let skewed = |ms: i64| Place {
+    let env = TestEnv::sqlite();
+    let skewed = |ms: i64| TestEnv {
         clock: Arc::new(FixedClock::at(NOON.plus_ms(ms))),
-        ..place.clone()
+        ..env.clone()
     };
     let places = [skewed(3_600_000), skewed(0), skewed(-3_600_000)];
     let mut hosts = Vec::new();
-    for place in &places {
-        hosts.push(place.host().await);
+    for env in &places {
+        hosts.push(env.host().await);
     }
     let every = make(
         &hosts[1],
@@ -316,8 +303,8 @@ async fn clocks_that_differ_fire_no_instant_twice() {
         .await;
     }
     for step in 0..120_usize {
-        for place in &places {
-            place.clock.set(place.clock.now().plus_ms(130_000));
+        for env in &places {
+            env.clock.set(env.clock.now().plus_ms(130_000));
         }
         // Each of them comes first now and then.
         for n in 0..3 {
@@ -325,9 +312,9 @@ async fn clocks_that_differ_fire_no_instant_twice() {
         }
     }
     let mut instants: BTreeMap<String, Vec<i64>> = BTreeMap::new();
-    for note in place
-        .meddler
-        .inner
+    for note in env
+        .faults
+        .inner()
         .records(hosts[0].tenant(), RecordKind::Fire, "", None, 100_000)
         .await
         .unwrap()

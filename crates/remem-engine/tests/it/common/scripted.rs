@@ -1,0 +1,122 @@
+//! Jobs whose work does what a test says, page by page.
+
+use remem_core::Draft;
+use remem_engine::jobs::{Job, JobInfo, JobQuery, WorkError, WorkFuture, WorkReport};
+use remem_engine::registry::{Mode, Over, Pass, PassReport};
+use remem_engine::{Engine, EngineError};
+use remem_testkit::TestHost;
+use std::cell::RefCell;
+use std::pin::Pin;
+use std::sync::Arc;
+
+pub const PAGES: u64 = 10;
+
+/// What tests of jobs do with a host.
+pub trait ScriptedJobs {
+    /// Writes something.
+    async fn put_any(&self, memory: &str);
+    /// Asks for a job.
+    async fn start(&self, memory: Option<&str>) -> JobInfo;
+    /// Does the jobs that wait, by the work that the test says.
+    async fn work_scripted(&self) -> Result<PassReport, EngineError>;
+    /// One job.
+    async fn job(&self, id: &str) -> JobInfo;
+    /// All jobs.
+    async fn jobs(&self) -> Vec<JobInfo>;
+}
+
+impl ScriptedJobs for TestHost {
+    async fn put_any(&self, memory: &str) {
+        let draft = Draft {
+            content: "x".into(),
+            ..Draft::default()
+        };
+        self.engine
+            .put(&self.caller, memory, vec![draft], None)
+            .await
+            .unwrap();
+    }
+
+    async fn start(&self, memory: Option<&str>) -> JobInfo {
+        self.engine
+            .start_job(
+                &self.caller,
+                "compact",
+                memory,
+                serde_json::Map::new(),
+                None,
+            )
+            .await
+            .unwrap()
+            .job
+    }
+
+    async fn work_scripted(&self) -> Result<PassReport, EngineError> {
+        self.engine
+            .run_pass(&SCRIPTED, self.caller.tenant(), Mode::Apply)
+            .await
+    }
+
+    async fn job(&self, id: &str) -> JobInfo {
+        self.engine.job(&self.caller, id).await.unwrap()
+    }
+
+    async fn jobs(&self) -> Vec<JobInfo> {
+        self.engine
+            .jobs(
+                &self.caller,
+                &JobQuery {
+                    limit: Some(0),
+                    ..JobQuery::default()
+                },
+            )
+            .await
+            .unwrap()
+            .0
+    }
+}
+
+pub type StepFuture = Pin<Box<dyn Future<Output = Result<(), WorkError>> + Send>>;
+type Step = Arc<dyn Fn(String, u64) -> StepFuture + Send + Sync>;
+
+thread_local! {
+    static STEP: RefCell<Option<Step>> = const { RefCell::new(None) };
+}
+
+/// What happens on each page of the work, given the memory and the page. A test has its thread for
+/// itself.
+pub fn on_page(step: impl Fn(String, u64) -> StepFuture + Send + Sync + 'static) {
+    STEP.with(|place| *place.borrow_mut() = Some(Arc::new(step)));
+}
+
+fn scripted<'a>(_: &'a Engine, job: &'a Job<'a>) -> WorkFuture<'a> {
+    let step = STEP.with(|place| place.borrow().clone());
+    Box::pin(async move {
+        let mut report = WorkReport::default();
+        for page in 0..PAGES {
+            job.progress("pages", page, PAGES).await?;
+            if let Some(step) = &step {
+                step(job.memory_ref().as_str().to_owned(), page).await?;
+            }
+            report.examined += 1;
+        }
+        report.detail.insert("pages".to_owned(), PAGES.into());
+        Ok(report)
+    })
+}
+
+/// A pass over memories whose work is the test's. It has the name of a real one, so that its jobs
+/// are known.
+pub static SCRIPTED: Pass = Pass {
+    name: "compact",
+    doc: "",
+    period_ms: 1_000,
+    all_every: 1,
+    store_knows: None,
+    lease_ms: remem_engine::registry::LEASE_MS,
+    tenants_at_once: 1,
+    over: Over::Memory {
+        work: scripted,
+        options: &[],
+    },
+};

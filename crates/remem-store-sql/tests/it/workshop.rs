@@ -1,0 +1,462 @@
+//! Slots, windows, sessions, actions, rules and owners for tests that do things at random, and
+//! everything a store tells of them.
+
+#![allow(dead_code, reason = "every test file uses its own part of this")]
+
+use remem_core::{
+    Actor, Admission, Batch, Closing, Draft, Entry, EntryId, Evidence, Facets, InteractionId,
+    Policy, PrincipalId, Redactor, RuleId, RuleText, Scope, SessionId, TenantId, Tier, Timestamp,
+    Trust, Typology, WorldId,
+};
+use remem_store::{Filter, Page, ReadAt, Store};
+
+pub const SLOTS: [&str; 8] = [
+    "colour",
+    "owner",
+    "büro",
+    "deploy how",
+    "q4",
+    "q5",
+    "q6",
+    "q7",
+];
+pub const SESSIONS: [&str; 2] = ["s1", "s2"];
+pub const WORLDS: [&str; 2] = ["w1", "w2"];
+/// Users with memories of their own.
+pub const USERS: [&str; 2] = ["ada", "bob"];
+pub const RULES: [&str; 3] = [
+    "Every change to a published rule needs a second reviewer who did not write it, and is announced a week before it takes effect.",
+    "A release is cut on Tuesdays only, from the main branch, after the full suite has been green twice on two different machines.",
+    "規則の変更には二人目の確認者が必要であり、確認者は変更を書いた本人であってはならず、変更は効力を生じる一週間前に全員に知らせなければならない。規則は公開された場所に置かれ、誰でも読むことができ、古い版も消されずに残される。例外は認められない。",
+];
+
+/// A number below the one that it is given.
+pub type Below<'a> = dyn FnMut(u64) -> u64 + Send + 'a;
+
+fn pick<'a>(of: &[&'a str], below: &mut Below<'_>) -> &'a str {
+    of[below(of.len() as u64) as usize]
+}
+
+pub fn user(name: &str) -> Actor {
+    Actor::User(PrincipalId::parse(name).unwrap())
+}
+
+pub fn world(name: &str) -> WorldId {
+    WorldId::parse(name).unwrap()
+}
+
+pub fn rule_id(name: &str) -> RuleId {
+    RuleId::parse(name).unwrap()
+}
+
+pub fn rule_text(text: &str) -> RuleText {
+    let policy = Policy::default();
+    let redactor = Redactor::empty();
+    Admission {
+        policy: &policy,
+        redactor: &redactor,
+        scan: 1,
+        now: Timestamp(0),
+    }
+    .rule(text)
+    .unwrap()
+}
+
+/// A statement in a world.
+pub fn claim(text: &str, world_of: &str) -> Draft {
+    Draft {
+        content: text.to_owned(),
+        facets: Facets {
+            world: world(world_of),
+            ..Facets::default()
+        },
+        ..Draft::default()
+    }
+}
+
+/// A rule's text as somebody would repeat it: near enough to restate it, mostly.
+pub fn restated(below: &mut Below<'_>) -> String {
+    let text = pick(&RULES, below);
+    match below(5) {
+        0 => text.to_uppercase(),
+        1 => text.replace(", ", ";\0 "),
+        2 => text
+            .replace("second", "third")
+            .replace("two", "three")
+            .replace("二人目", "三人目"),
+        3 => text.chars().take(99).collect(),
+        _ => text.to_owned(),
+    }
+}
+
+/// The draft in one of the cells, with a slot, a window, a world and sources, or without.
+pub fn drawn(draft: Draft, now: i64, below: &mut Below<'_>) -> Draft {
+    let trust = [
+        Trust::Untrusted,
+        Trust::Model,
+        Trust::Tool,
+        Trust::Action,
+        Trust::Operator,
+    ][below(5) as usize];
+    let evidence = (0..below(3)).fold(Evidence::default(), |all, _| {
+        all.union(&Evidence::of(trust, &format!("t{}", below(4)), "o"))
+    });
+    let session = SessionId::parse(pick(&SESSIONS, below));
+    let plain = Facets {
+        trust,
+        evidence,
+        ..Facets::default()
+    };
+    match below(10) {
+        0..=1 => {
+            let facets = Facets {
+                session,
+                interaction: InteractionId::parse(&format!("i{}", below(3))),
+                ..plain
+            };
+            Draft {
+                tier: Tier::Interaction,
+                typology: Typology::Episodic,
+                facets,
+                ..draft
+            }
+        }
+        2 => Draft {
+            tier: Tier::Session,
+            typology: Typology::Episodic,
+            facets: Facets { session, ..plain },
+            ..draft
+        },
+        3 => {
+            let slot = (below(2) == 0).then(|| pick(&SLOTS, below).to_owned());
+            Draft {
+                typology: Typology::Procedural,
+                facets: Facets { slot, ..plain },
+                ..draft
+            }
+        }
+        4 => Draft {
+            content: restated(below),
+            facets: Facets {
+                world: world(pick(&WORLDS, below)),
+                ..plain
+            },
+            ..draft
+        },
+        _ => {
+            let slot = (below(3) > 0).then(|| pick(&SLOTS, below).to_owned());
+            // Mostly short, so that windows of one slot do not always meet.
+            let from = now - 200 + below(400) as i64;
+            let valid_at = (below(12) > 0).then_some(Timestamp(from));
+            let invalid_at = valid_at
+                .filter(|_| below(10) > 0)
+                .map(|from| Timestamp(from.0 + below(25) as i64));
+            let tier = if below(8) == 0 {
+                Tier::Session
+            } else {
+                Tier::Persistent
+            };
+            let session = session.filter(|_| tier == Tier::Session);
+            let facets = Facets {
+                slot,
+                valid_at,
+                invalid_at,
+                session,
+                world: world(pick(&["-", "w1"], below)),
+                ..plain
+            };
+            Draft {
+                tier,
+                facets,
+                ..draft
+            }
+        }
+    }
+}
+
+/// One of the changes beside putting.
+pub fn changed(
+    batch: Batch,
+    scope: &Scope,
+    (name, other): (EntryId, EntryId),
+    now: i64,
+    below: &mut Below<'_>,
+) -> Batch {
+    let memory = scope.memory_ref.clone();
+    match below(12) {
+        0..=1 => batch.close(
+            memory,
+            name,
+            Closing::Outdated,
+            (below(2) == 0).then_some(other),
+        ),
+        // A procedure has no window: one that is closed as untrue is a rule of the tables, and
+        // refused by both.
+        2..=3 => batch.close(
+            memory,
+            name,
+            Closing::Untrue(Timestamp(now - 20 + below(40) as i64)),
+            (below(2) == 0).then_some(other),
+        ),
+        4 => batch.end(memory.clone(), name).end(memory, other),
+        5 => batch.strip(memory, name, Timestamp(now + 50)),
+        6 => batch.strengthen(
+            memory,
+            name,
+            Evidence::of(Trust::Tool, &format!("t{}", below(9)), "o"),
+        ),
+        7..=8 => batch.link(
+            memory,
+            name,
+            pick(&["promote", "Änderung"], below).to_owned(),
+            format!("r{}", below(4)),
+        ),
+        _ => {
+            // Rules come before the entries of a batch, and are written so.
+            if batch.changes().iter().any(|change| {
+                matches!(
+                    change,
+                    remem_core::Change::Put { .. } | remem_core::Change::Rewrite { .. }
+                )
+            }) {
+                return batch;
+            }
+            let body = (below(3) > 0).then(|| rule_text(pick(&RULES, below)));
+            batch.rule(
+                world(pick(&WORLDS, below)),
+                rule_id(&format!("r{}", below(4))),
+                body,
+            )
+        }
+    }
+}
+
+/// A new answer in the place of the one that there is, as whoever resolves conflicts writes it.
+pub async fn succeeded(
+    store: &dyn Store,
+    batch: Batch,
+    scope: &Scope,
+    new: (EntryId, Draft),
+    below: &mut Below<'_>,
+) -> Batch {
+    let slot = pick(&SLOTS, below);
+    let at = batch.at();
+    let answers = store
+        .slot(&scope.clone().as_host(), slot, 100)
+        .await
+        .unwrap();
+    let open = answers
+        .iter()
+        .find(|a| a.entry.visible.to.is_none() && a.entry.facets.invalid_at.is_none());
+    let mut batch = batch;
+    let mut typology = Typology::Semantic;
+    if let Some(open) = open {
+        typology = open.entry.typology;
+        let closing = if typology == Typology::Procedural {
+            Closing::Outdated
+        } else {
+            Closing::Untrue(at)
+        };
+        batch = batch.close(
+            scope.memory_ref.clone(),
+            open.entry.id.clone(),
+            closing,
+            Some(new.0.clone()),
+        );
+    }
+    let valid_at = (typology == Typology::Semantic).then_some(at);
+    let facets = Facets {
+        slot: Some(slot.to_owned()),
+        valid_at,
+        ..Facets::default()
+    };
+    let draft = Draft {
+        tier: Tier::Persistent,
+        typology,
+        facets,
+        ..new.1
+    };
+    batch.put(new.0, remem_testkit::conformance::admit(scope, draft, at))
+}
+
+/// `Debug` of an entry holds next to nothing.
+pub fn shown(e: &Entry) -> String {
+    let kind = (e.tier, e.typology, e.created_at, e.expires_at);
+    format!(
+        "{e:?} {:?} {:?} {:?} {:?} {} {:?} {:?}",
+        e.content,
+        e.tags,
+        e.metadata,
+        kind,
+        e.scan,
+        e.facets,
+        e.facets.evidence.to_text()
+    )
+}
+
+/// What a store tells of slots, cells, actions, rules and retention, to each of these.
+pub async fn view(
+    store: &dyn Store,
+    tenant: &TenantId,
+    memories: &[Scope],
+    names: &[(Scope, EntryId)],
+    now: Timestamp,
+) -> Vec<String> {
+    let mut seen = Vec::new();
+    for name in WORLDS {
+        let rules = store.rules(tenant, &world(name), None, 100).await.unwrap();
+        seen.extend(
+            rules
+                .iter()
+                .map(|rule| format!("{name} {rule:?} {} {:?}", rule.body, rule.at)),
+        );
+        seen.push(format!(
+            "{:?}",
+            store
+                .rules(tenant, &world(name), Some(&rule_id("r1")), 1)
+                .await
+                .unwrap()
+        ));
+        for text in RULES {
+            // Which of several is told is the store's to choose.
+            seen.push(format!(
+                "{name} {}",
+                store
+                    .shadowed(tenant, &world(name), &text.to_uppercase())
+                    .await
+                    .unwrap()
+                    .is_some()
+            ));
+        }
+    }
+    for ms in [-150, 0, 500] {
+        let faded = store.faded(tenant, now.plus_ms(ms), 1_000).await.unwrap();
+        seen.push(format!(
+            "{:?}",
+            faded.into_iter().collect::<std::collections::BTreeSet<_>>()
+        ));
+    }
+    for actor in [Actor::Host, Actor::Nobody, user(USERS[0]), user(USERS[1])] {
+        seen.push(format!(
+            "{actor:?} {:?}",
+            store.retention(tenant, &actor, None).await.unwrap()
+        ));
+        // The host sees all there is; whoever acts, see whether that is kept from others.
+        for scope in memories
+            .iter()
+            .filter(|scope| actor == Actor::Host || scope.memory_ref.owner().is_some())
+        {
+            let scope = scope.clone().acting(actor.clone());
+            seen.push(format!(
+                "{:?}",
+                store
+                    .retention(tenant, &actor, Some(&scope.memory_ref))
+                    .await
+                    .unwrap()
+            ));
+            seen.extend(
+                view_memory(store, &scope, now, if actor == Actor::Host { 0 } else { 5 }).await,
+            );
+        }
+    }
+    for (n, (scope, name)) in names.iter().enumerate() {
+        let actor = if n % 3 == 0 {
+            user(USERS[0])
+        } else {
+            Actor::Host
+        };
+        seen.push(format!(
+            "{name} {actor:?} {:?}",
+            store
+                .links(&scope.clone().acting(actor.clone()), name)
+                .await
+                .unwrap()
+        ));
+    }
+    seen
+}
+
+/// `skip` leaves out the first few questions and cells.
+async fn view_memory(store: &dyn Store, scope: &Scope, now: Timestamp, skip: usize) -> Vec<String> {
+    let mut seen = Vec::new();
+    for slot in &SLOTS[skip..] {
+        for answer in store.slot(scope, slot, 50).await.unwrap() {
+            seen.push(format!(
+                "{slot} {} {:?} {:?} {:?}",
+                shown(&answer.entry),
+                answer.state,
+                answer.ended_at,
+                answer.replaced_by
+            ));
+        }
+    }
+    seen.push(format!(
+        "{:?}",
+        store
+            .slot(scope, SLOTS[7], 2)
+            .await
+            .unwrap()
+            .iter()
+            .map(|a| a.entry.id.clone())
+            .collect::<Vec<_>>()
+    ));
+    let page = Page {
+        limit: 1_000,
+        after: None,
+    };
+    let tier = Some(Tier::Session);
+    let typology = Some(Typology::Episodic);
+    let cells = [
+        Filter {
+            tier,
+            ..Filter::default()
+        },
+        Filter {
+            typology,
+            ..Filter::default()
+        },
+        Filter {
+            tier: Some(Tier::Persistent),
+            typology: Some(Typology::Procedural),
+            ..Filter::default()
+        },
+        Filter {
+            session: SessionId::parse(SESSIONS[0]),
+            ..Filter::default()
+        },
+        Filter {
+            session: SessionId::parse(SESSIONS[1]),
+            tier,
+            ..Filter::default()
+        },
+        Filter {
+            interaction: InteractionId::parse("i1"),
+            tags: vec!["x".into()],
+            ..Filter::default()
+        },
+    ];
+    for filter in &cells[skip..] {
+        let found = store
+            .list(scope, filter, &page, &ReadAt::Now(now))
+            .await
+            .unwrap();
+        seen.extend(found.iter().map(shown));
+        seen.push(format!("of {filter:?}"));
+    }
+    for ms in &[-190, -60, 0, 30, -5, -100][skip..] {
+        let at = ReadAt::AsOf {
+            then: now.plus_ms(*ms),
+            at: now,
+        };
+        seen.push(format!("as of {ms}"));
+        seen.extend(
+            store
+                .list(scope, &Filter::default(), &page, &at)
+                .await
+                .unwrap()
+                .iter()
+                .map(shown),
+        );
+    }
+    seen
+}

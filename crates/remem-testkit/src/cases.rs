@@ -1,0 +1,19 @@
+//! How many cases property, differential and simulation tests try.
+
+/// The number of cases for this run: `gate` of them unless `REMEM_TEST_CASES` says otherwise.
+///
+/// `REMEM_TEST_CASES=full` asks for `full` cases; a whole number asks for that many times as many
+/// as `gate`.
+#[must_use]
+pub fn cases(gate: u32, full: u32) -> u32 {
+    match std::env::var("REMEM_TEST_CASES").as_deref() {
+        Err(_) | Ok("") => gate,
+        Ok("full") => full,
+        Ok(times) => {
+            let times: u32 = times
+                .parse()
+                .expect("REMEM_TEST_CASES is `full` or a whole number");
+            gate.saturating_mul(times)
+        }
+    }
+}

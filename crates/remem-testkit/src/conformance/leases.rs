@@ -1,0 +1,106 @@
+//! Leases: one holder at a time, prolonged by itself, taken over when their time is up, and a batch
+//! of the old holder is refused afterwards.
+
+use super::{NOON, all, draft, id, put, scope};
+use remem_core::{Batch, Fence, Scope, Timestamp};
+use remem_store::{ReadAt, Store, StoreError};
+use std::time::Duration;
+
+pub(super) async fn exercise(store: &dyn Store) {
+    one_holder_at_a_time(store).await;
+    a_lease_that_ran_out_is_taken_over_and_fenced_off(store).await;
+}
+
+const LONG_MS: u64 = 600_000;
+
+async fn claim(store: &dyn Store, s: &Scope, pass: &'static str, holder: &str) -> Option<Fence> {
+    store
+        .claim(&s.tenant, pass, holder, NOON, LONG_MS)
+        .await
+        .expect("answered")
+}
+
+async fn one_holder_at_a_time(store: &dyn Store) {
+    let s = scope("leases-one", "m");
+    let first = claim(store, &s, "purge", "a").await.expect("free");
+    assert_eq!(claim(store, &s, "purge", "b").await, None, "taken");
+    assert_eq!(
+        claim(store, &s, "purge", "a").await,
+        Some(first.clone()),
+        "prolonged, by the same right"
+    );
+    assert!(
+        claim(store, &s, "other", "b").await.is_some(),
+        "another pass is another lease"
+    );
+    assert!(
+        claim(store, &scope("leases-other", "m"), "purge", "b")
+            .await
+            .is_some(),
+        "so is another tenant"
+    );
+    store.release(&s.tenant, &first).await.expect("given back");
+    let second = claim(store, &s, "purge", "b").await.expect("free again");
+    assert!(
+        second.number > first.number,
+        "each change of hands has a larger number"
+    );
+    store.release(&s.tenant, &first).await.expect("answered");
+    assert_eq!(
+        claim(store, &s, "purge", "c").await,
+        None,
+        "who lost a lease cannot give it back"
+    );
+}
+
+async fn a_lease_that_ran_out_is_taken_over_and_fenced_off(store: &dyn Store) {
+    let s = scope("leases-fence", "m");
+    put(store, &s, "e1", draft("x"), NOON).await;
+    put(store, &s, "e2", draft("x"), NOON).await;
+    let delete = |name: &str, fence: &Fence| {
+        Batch::new(s.tenant.clone(), NOON)
+            .fenced(Some(fence.clone()))
+            .delete(s.memory_ref.clone(), id(name))
+    };
+    let old = store
+        .claim(&s.tenant, "purge", "paused", NOON, 1)
+        .await
+        .expect("answered")
+        .expect("free");
+    // The store may go by its own clock, so ask until the millisecond is over there.
+    let mut now = NOON;
+    let new = loop {
+        now = Timestamp(now.0 + 1);
+        if let Some(fence) = store
+            .claim(&s.tenant, "purge", "successor", now, LONG_MS)
+            .await
+            .expect("answered")
+        {
+            break fence;
+        }
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    };
+    assert!(
+        matches!(
+            store.commit(delete("e1", &old)).await,
+            Err(StoreError::Conflict)
+        ),
+        "decided before the pause, too late now"
+    );
+    store
+        .commit(delete("e2", &new))
+        .await
+        .expect("the holder may write");
+    let never = Fence {
+        pass: "never-claimed",
+        number: 1,
+    };
+    assert!(matches!(
+        store.commit(delete("e1", &never)).await,
+        Err(StoreError::Conflict)
+    ));
+    assert_eq!(
+        super::names(&all(store, &s, &ReadAt::Now(NOON)).await),
+        ["e1"]
+    );
+}

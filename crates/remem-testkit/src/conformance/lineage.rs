@@ -1,0 +1,276 @@
+//! Where entries come from, what came of them, and what carries a subject.
+
+use super::memory::{Memory, about};
+use super::snapshots::{hold, release};
+use super::{NOON, admit, draft, id, scope};
+use remem_core::{Batch, Draft, Reason, Scope, Subject, TenantId};
+use remem_store::{EntryState, Outcome, Store, Trace};
+
+pub(super) async fn exercise(store: &dyn Store) {
+    one_step_in_both_directions(store).await;
+    a_trace_goes_all_the_way(store).await;
+    a_trace_ends_in_a_circle(store).await;
+    innocents_are_named_exactly(store).await;
+    subjects_stay_in_their_tenant(store).await;
+}
+
+async fn put_in(
+    store: &dyn Store,
+    s: &Scope,
+    name: &str,
+    subjects: &[Subject],
+    sources: &[(&Scope, &str)],
+) {
+    let draft = Draft {
+        subjects: subjects.to_vec(),
+        ..draft(&format!("word {name}"))
+    };
+    let sources = sources
+        .iter()
+        .map(|(scope, name)| (scope.memory_ref.clone(), id(name)))
+        .collect();
+    let batch =
+        Batch::new(s.tenant.clone(), NOON).put_from(id(name), admit(s, draft, NOON), sources);
+    assert!(matches!(
+        store.commit(batch).await.expect("written").outcomes[..],
+        [Outcome::Stored { .. }]
+    ));
+}
+
+async fn trace(store: &dyn Store, tenant: &TenantId, subject: u8) -> Trace {
+    store.trace(tenant, &about(subject)).await.expect("read")
+}
+
+/// As `memory/name`, with `!` where the text is gone.
+fn shown(trace: &Trace) -> Vec<String> {
+    trace
+        .entries
+        .iter()
+        .map(|e| {
+            format!(
+                "{}/{}{}",
+                e.memory_ref,
+                e.id,
+                if e.erased { "!" } else { "" }
+            )
+        })
+        .collect()
+}
+
+async fn one_step_in_both_directions(store: &dyn Store) {
+    let one = scope("lineage-step", "one");
+    let two = scope("lineage-step", "two");
+    put_in(store, &one, "a", &[], &[]).await;
+    put_in(store, &two, "a", &[], &[]).await;
+    put_in(store, &one, "b", &[], &[]).await;
+    // One twice, one of another memory, one that never was, itself.
+    let sources = [
+        (&one, "a"),
+        (&two, "a"),
+        (&one, "a"),
+        (&one, "never"),
+        (&scope("lineage-step", "nowhere"), "a"),
+        (&one, "d"),
+    ];
+    put_in(store, &one, "d", &[], &sources).await;
+    put_in(store, &two, "e", &[], &[(&one, "d")]).await;
+    let related = async |s: &Scope, name: &str| {
+        let found = store
+            .lineage(s, &id(name))
+            .await
+            .expect("read")
+            .expect("there");
+        let told = |relatives: &[remem_store::Relative]| {
+            relatives
+                .iter()
+                .map(|r| format!("{}/{} {}", r.memory_ref, r.id, r.state.as_str()))
+                .collect::<Vec<_>>()
+                .join(", ")
+        };
+        (told(&found.sources), told(&found.derivatives))
+    };
+    assert_eq!(
+        related(&one, "d").await,
+        ("one/a live, two/a live".to_owned(), "two/e live".to_owned())
+    );
+    assert_eq!(
+        related(&one, "a").await,
+        (String::new(), "one/d live".to_owned()),
+        "one step, not two"
+    );
+    assert_eq!(related(&one, "b").await, (String::new(), String::new()));
+    assert_eq!(
+        store.lineage(&two, &id("d")).await.expect("read"),
+        None,
+        "another memory's"
+    );
+    assert_eq!(
+        store
+            .lineage(&scope("lineage-step-other", "one"), &id("d"))
+            .await
+            .expect("read"),
+        None,
+        "another tenant's"
+    );
+    let batch = Batch::new(one.tenant.clone(), NOON)
+        .delete(one.memory_ref.clone(), id("a"))
+        .forget(two.memory_ref.clone(), id("a"));
+    let batch = batch.retire(one.memory_ref.clone(), id("d"), Reason::Compacted, id("b"));
+    store.commit(batch).await.expect("applied");
+    assert_eq!(
+        related(&one, "d").await.0,
+        "one/a deleted, two/a forgotten",
+        "skeletons have their places"
+    );
+    assert_eq!(related(&two, "e").await.0, "one/d compacted");
+    assert_eq!(related(&one, "a").await.1, "one/d compacted");
+    store.verify(&one.tenant).await.expect("sound");
+}
+
+async fn a_trace_goes_all_the_way(store: &dyn Store) {
+    let one = scope("lineage-trace", "one");
+    let two = scope("lineage-trace", "two");
+    put_in(store, &one, "a", &[about(1), about(2)], &[]).await;
+    put_in(store, &one, "other", &[about(2)], &[]).await;
+    put_in(store, &one, "b", &[], &[(&one, "a")]).await;
+    put_in(store, &two, "c", &[], &[(&one, "b"), (&one, "other")]).await;
+    put_in(store, &one, "d", &[about(1)], &[(&two, "c")]).await;
+    put_in(store, &two, "unrelated", &[about(3)], &[]).await;
+    assert_eq!(
+        shown(&trace(store, &one.tenant, 1).await),
+        ["one/a", "one/b", "one/d", "two/c"]
+    );
+    assert_eq!(
+        shown(&trace(store, &one.tenant, 2).await),
+        ["one/a", "one/other", "one/b", "one/d", "two/c"]
+    );
+    assert_eq!(
+        shown(&trace(store, &one.tenant, 3).await),
+        ["two/unrelated"]
+    );
+    assert_eq!(trace(store, &one.tenant, 9).await, Trace::default());
+    let delete = |s: &Scope, name: &str| {
+        Batch::new(s.tenant.clone(), NOON).delete(s.memory_ref.clone(), id(name))
+    };
+    hold(store, &one, "run_1").await;
+    store.commit(delete(&one, "b")).await.expect("deleted");
+    let held = trace(store, &one.tenant, 1).await;
+    assert_eq!(
+        shown(&held),
+        ["one/a", "one/b", "one/d", "two/c"],
+        "its text is there for a run"
+    );
+    release(store, &one, "run_1").await;
+    store
+        .commit(Batch::new(one.tenant.clone(), NOON).erase(one.memory_ref.clone(), id("b")))
+        .await
+        .expect("erased");
+    store.commit(delete(&one, "a")).await.expect("deleted");
+    let after = trace(store, &one.tenant, 1).await;
+    assert_eq!(
+        shown(&after),
+        ["one/a!", "one/b!", "one/d", "two/c"],
+        "what was made from it is found all the same"
+    );
+    assert_eq!(
+        after
+            .entries
+            .iter()
+            .map(|e| e.content_hash.is_some())
+            .collect::<Vec<_>>(),
+        [false, false, true, true]
+    );
+    put_in(store, &two, "late", &[], &[(&one, "a")]).await;
+    assert_eq!(
+        shown(&trace(store, &one.tenant, 1).await).len(),
+        5,
+        "a text that was read before its source was deleted"
+    );
+    store.verify(&one.tenant).await.expect("sound");
+}
+
+async fn a_trace_ends_in_a_circle(store: &dyn Store) {
+    let m = Memory::new(store, "lineage-circle");
+    m.put(&["a"]).await;
+    m.put_about("b", &[], &["a"]).await;
+    m.put_about("c", &[about(1)], &["b"]).await;
+    m.retire("c", Reason::Merged, "a").await;
+    assert_eq!(
+        shown(&trace(store, &m.s.tenant, 1).await),
+        ["m/a", "m/b", "m/c"]
+    );
+    m.sound().await;
+}
+
+async fn innocents_are_named_exactly(store: &dyn Store) {
+    let m = Memory::new(store, "lineage-innocent");
+    m.put_about("kept", &[about(1)], &[]).await;
+    m.put_about("guilty", &[about(1)], &[]).await;
+    m.put(&[
+        "innocent",
+        "below",
+        "old",
+        "erased",
+        "alone",
+        "elsewhere",
+        "gist",
+    ])
+    .await;
+    m.put_about("derived", &[], &["guilty"]).await;
+    m.retire("below", Reason::Merged, "innocent").await;
+    for name in ["guilty", "innocent", "erased", "derived"] {
+        assert_eq!(
+            m.retire(name, Reason::Merged, "kept").await,
+            Outcome::Removed
+        );
+    }
+    m.retire("old", Reason::Superseded, "kept").await;
+    m.retire("elsewhere", Reason::Merged, "alone").await;
+    m.forget("erased").await;
+    let found = trace(store, &m.s.tenant, 1).await;
+    assert_eq!(shown(&found), ["m/kept", "m/guilty", "m/derived"]);
+    assert_eq!(
+        found.innocent,
+        [(m.memory_ref(), id("innocent"), id("kept"))]
+    );
+    // Forgetting all of it and reviving the innocent leaves nothing to find, and nothing lost.
+    let batch = found.entries.iter().fold(m.batch(), |batch, e| {
+        batch.forget(e.memory_ref.clone(), e.id.clone())
+    });
+    m.commit(batch.revive(m.memory_ref(), id("innocent"))).await;
+    assert_eq!(m.live().await, ["alone", "gist", "innocent"]);
+    assert_eq!(
+        m.state("below").await,
+        EntryState::Retired(Reason::Merged),
+        "it still has one that stands for it"
+    );
+    assert_eq!(trace(store, &m.s.tenant, 1).await, Trace::default());
+    assert_eq!(m.purge().await, ["old"]);
+    m.sound().await;
+}
+
+async fn subjects_stay_in_their_tenant(store: &dyn Store) {
+    let here = Memory::new(store, "lineage-here");
+    let there = Memory::new(store, "lineage-there");
+    for m in [&here, &there] {
+        m.put_about("a", &[about(1)], &[]).await;
+        m.put_about("b", &[], &["a"]).await;
+        m.put(&["c"]).await;
+        m.retire("c", Reason::Merged, "b").await;
+    }
+    here.put_about("own", &[about(2)], &[]).await;
+    assert_eq!(shown(&trace(store, &here.s.tenant, 2).await), ["m/own"]);
+    assert_eq!(trace(store, &there.s.tenant, 2).await, Trace::default());
+    here.forget("a").await;
+    here.forget("b").await;
+    assert_eq!(
+        (here.state("a").await, there.state("a").await),
+        (EntryState::Forgotten, EntryState::Live)
+    );
+    let found = trace(store, &there.s.tenant, 1).await;
+    assert_eq!(
+        (shown(&found), found.innocent.len()),
+        (vec!["m/a".to_owned(), "m/b".to_owned()], 1)
+    );
+    assert_eq!(there.live().await, ["a", "b"]);
+}

@@ -1,0 +1,215 @@
+//! One memory of a check, and what its checks ask of it again and again.
+
+use super::{NOON, admit, all, draft, id, scope};
+use remem_core::{
+    Batch, Draft, EntryId, EventKind, MemoryRef, Reason, Revision, Scope, Seq, Subject,
+};
+use remem_store::{EntryState, Filter, Lineage, Outcome, Probe, ReadAt, Store, Work};
+
+pub(super) struct Memory<'a> {
+    pub store: &'a dyn Store,
+    pub s: Scope,
+}
+
+impl<'a> Memory<'a> {
+    pub fn new(store: &'a dyn Store, tenant: &str) -> Memory<'a> {
+        Memory {
+            store,
+            s: scope(tenant, "m"),
+        }
+    }
+
+    pub fn batch(&self) -> Batch {
+        Batch::new(self.s.tenant.clone(), NOON)
+    }
+
+    pub fn memory_ref(&self) -> MemoryRef {
+        self.s.memory_ref.clone()
+    }
+
+    /// Entries whose text is `word` and their name.
+    pub async fn put(&self, names: &[&str]) {
+        for name in names {
+            self.put_about(name, &[], &[]).await;
+        }
+    }
+
+    /// An entry about `subjects`, made from `sources` of this memory.
+    pub async fn put_about(&self, name: &str, subjects: &[Subject], sources: &[&str]) {
+        let draft = Draft {
+            subjects: subjects.to_vec(),
+            ..draft(&format!("word {name}"))
+        };
+        let sources = sources
+            .iter()
+            .map(|source| (self.memory_ref(), id(source)))
+            .collect();
+        let batch = self
+            .batch()
+            .put_from(id(name), admit(&self.s, draft, NOON), sources);
+        assert!(matches!(
+            self.commit(batch).await[..],
+            [Outcome::Stored { .. }]
+        ));
+    }
+
+    pub async fn commit(&self, batch: Batch) -> Vec<Outcome> {
+        self.store
+            .commit(batch)
+            .await
+            .expect("the batch is applied")
+            .outcomes
+    }
+
+    pub async fn retire(&self, name: &str, reason: Reason, by: &str) -> Outcome {
+        self.commit(
+            self.batch()
+                .retire(self.memory_ref(), id(name), reason, id(by)),
+        )
+        .await
+        .remove(0)
+    }
+
+    pub async fn forget(&self, name: &str) -> Outcome {
+        self.commit(self.batch().forget(self.memory_ref(), id(name)))
+            .await
+            .remove(0)
+    }
+
+    pub async fn revive(&self, name: &str) -> Outcome {
+        self.commit(self.batch().revive(self.memory_ref(), id(name)))
+            .await
+            .remove(0)
+    }
+
+    pub async fn delete(&self, name: &str) -> Outcome {
+        self.commit(self.batch().delete(self.memory_ref(), id(name)))
+            .await
+            .remove(0)
+    }
+
+    pub async fn erase(&self, name: &str) -> Outcome {
+        self.commit(self.batch().erase(self.memory_ref(), id(name)))
+            .await
+            .remove(0)
+    }
+
+    /// What is live, by name.
+    pub async fn live(&self) -> Vec<String> {
+        self.seen(&ReadAt::Now(NOON)).await
+    }
+
+    /// What a reader sees, by name: listed, got and found alike, each with its text.
+    pub async fn seen(&self, at: &ReadAt) -> Vec<String> {
+        let mut seen = Vec::new();
+        for entry in all(self.store, &self.s, at).await {
+            assert_eq!(entry.content, format!("word {}", entry.id));
+            assert!(
+                self.store
+                    .get(&self.s, &entry.id, at)
+                    .await
+                    .expect("read")
+                    .is_some()
+            );
+            seen.push(entry.id.as_str().to_owned());
+        }
+        seen.sort();
+        let probe = Probe::words(vec!["word".to_owned()]);
+        let hits = self
+            .store
+            .search(&self.s, &probe, &Filter::default(), 99, at)
+            .await
+            .expect("read")
+            .candidates;
+        let mut found: Vec<String> = hits
+            .iter()
+            .map(|hit| hit.entry.id.as_str().to_owned())
+            .collect();
+        found.sort();
+        assert_eq!(found, seen, "a search finds what a list shows");
+        seen
+    }
+
+    /// What the purge would erase, by name.
+    pub async fn ended(&self) -> Vec<String> {
+        let ended = self.store.ended(&self.s.tenant, 99).await.expect("read");
+        assert!(
+            ended.is_empty()
+                || self
+                    .store
+                    .due(Work::Purge, NOON)
+                    .await
+                    .expect("read")
+                    .contains(&self.s.tenant),
+            "somebody is told of it"
+        );
+        let mut names: Vec<String> = ended.iter().map(|(_, id)| id.as_str().to_owned()).collect();
+        names.sort();
+        names
+    }
+
+    /// Erases what has ended until nothing is left, and answers what it was.
+    pub async fn purge(&self) -> Vec<String> {
+        let mut erased = Vec::new();
+        loop {
+            let ended = self.ended().await;
+            if ended.is_empty() {
+                return erased;
+            }
+            for name in ended {
+                assert_eq!(self.erase(&name).await, Outcome::Removed, "{name}");
+                erased.push(name);
+            }
+        }
+    }
+
+    pub async fn head(&self) -> (Revision, Seq) {
+        let head = self.store.head(&self.s.tenant).await.expect("read");
+        (head.revision, head.seq)
+    }
+
+    /// The newest event, with its payload.
+    pub async fn last_event(&self) -> (EventKind, String) {
+        let (_, seq) = self.head().await;
+        let event = self
+            .store
+            .events(&self.s.tenant, Seq(seq.0 - 1), 9)
+            .await
+            .expect("read")
+            .remove(0);
+        (event.body.kind(), event.body.payload().to_string())
+    }
+
+    pub async fn lineage(&self, name: &str) -> Lineage {
+        self.store
+            .lineage(&self.s, &id(name))
+            .await
+            .expect("read")
+            .expect("an entry or its skeleton")
+    }
+
+    pub async fn state(&self, name: &str) -> EntryState {
+        self.lineage(name).await.state
+    }
+
+    /// Whether the text is still anywhere, for whomever.
+    pub async fn has_text(&self, name: &str) -> bool {
+        let stale = self
+            .store
+            .stale(&self.s.tenant, u64::MAX, None, 999)
+            .await
+            .expect("read");
+        stale
+            .entries
+            .iter()
+            .any(|entry: &remem_core::Entry| entry.id == EntryId::parse(name).expect("a test's id"))
+    }
+
+    pub async fn sound(&self) {
+        self.store.verify(&self.s.tenant).await.expect("sound");
+    }
+}
+
+pub(super) fn about(number: u8) -> Subject {
+    Subject::from_bytes([number; 32])
+}

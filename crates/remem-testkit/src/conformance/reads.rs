@@ -1,0 +1,253 @@
+//! Reads: order, pages, filters, counts, snapshots; nothing for what does not exist.
+
+use super::{NOON, admit, all, delete, draft, id, names, put, scope};
+use remem_core::{Batch, Draft, RunId, Seq, Timestamp};
+use remem_store::{Filter, Page, Position, ReadAt, ScopeStats, Store};
+
+pub(super) async fn exercise(store: &dyn Store) {
+    what_does_not_exist_reads_as_empty(store).await;
+    lists_are_newest_first_and_pages_join_up(store).await;
+    filters_narrow(store).await;
+    memories_are_listed_with_their_counts(store).await;
+    a_snapshot_stays_what_it_was(store).await;
+}
+
+async fn what_does_not_exist_reads_as_empty(store: &dyn Store) {
+    let s = scope("reads-nothing", "m");
+    let now = ReadAt::Now(NOON);
+    assert_eq!(store.get(&s, &id("e"), &now).await.expect("read"), None);
+    assert!(all(store, &s, &now).await.is_empty());
+    assert_eq!(
+        store.stats(&s, &now).await.expect("read"),
+        ScopeStats::default()
+    );
+    assert!(
+        store
+            .events(&s.tenant, Seq(0), 10)
+            .await
+            .expect("read")
+            .is_empty()
+    );
+    assert_eq!(
+        store.head(&s.tenant).await.expect("read"),
+        remem_store::Head::default()
+    );
+    assert!(
+        store
+            .scopes(&s.tenant, &remem_core::Actor::Nobody, None, 10, &now)
+            .await
+            .expect("read")
+            .is_empty()
+    );
+}
+
+async fn lists_are_newest_first_and_pages_join_up(store: &dyn Store) {
+    let s = scope("reads-pages", "m");
+    // Two entries a millisecond, so that the id has to break ties.
+    for n in 0..20i64 {
+        put(
+            store,
+            &s,
+            &format!("e{n:02}"),
+            draft("x"),
+            NOON.plus_ms(n / 2),
+        )
+        .await;
+    }
+    let at = ReadAt::Now(NOON.plus_ms(100));
+    let whole = all(store, &s, &at).await;
+    let mut expected: Vec<String> = (0..20).map(|n| format!("e{n:02}")).collect();
+    expected.reverse();
+    assert_eq!(names(&whole), expected);
+    let mut joined = Vec::new();
+    let mut after = None;
+    loop {
+        let page = store
+            .list(&s, &Filter::default(), &Page { limit: 3, after }, &at)
+            .await
+            .expect("read");
+        let Some(last) = page.last() else { break };
+        after = Some(Position {
+            created_at: last.created_at,
+            id: last.id.clone(),
+        });
+        joined.extend(page);
+        // Whatever is written meanwhile is newer than the page: it must not shift what follows.
+        put(
+            store,
+            &s,
+            &format!("later{}", joined.len()),
+            draft("x"),
+            NOON.plus_ms(50),
+        )
+        .await;
+    }
+    assert_eq!(joined, whole);
+    let none = store
+        .list(
+            &s,
+            &Filter::default(),
+            &Page {
+                limit: 0,
+                after: None,
+            },
+            &at,
+        )
+        .await
+        .expect("read");
+    assert!(none.is_empty());
+}
+
+async fn filters_narrow(store: &dyn Store) {
+    let s = scope("reads-filters", "m");
+    for (name, tags, ms) in [
+        ("a", vec!["x"], 0),
+        ("b", vec!["x", "y"], 1),
+        ("c", vec!["y"], 2),
+        ("d", vec![], 3),
+    ] {
+        let tags = tags.into_iter().map(str::to_owned).collect();
+        put(
+            store,
+            &s,
+            name,
+            Draft {
+                tags,
+                ..draft("word")
+            },
+            NOON.plus_ms(ms),
+        )
+        .await;
+    }
+    let at = ReadAt::Now(NOON.plus_ms(9));
+    let check = async |tags: &[&str],
+                       from: Option<i64>,
+                       to: Option<i64>,
+                       after: Option<(i64, &str)>,
+                       expected: &[&str]| {
+        let filter = Filter {
+            tags: tags.iter().map(|t| (*t).to_owned()).collect(),
+            created_from: from.map(|ms| NOON.plus_ms(ms)),
+            created_to: to.map(|ms| NOON.plus_ms(ms)),
+            ..Filter::default()
+        };
+        let after = after.map(|(ms, name)| Position {
+            created_at: NOON.plus_ms(ms),
+            id: id(name),
+        });
+        let found = store
+            .list(&s, &filter, &Page { limit: 10, after }, &at)
+            .await
+            .expect("read");
+        assert_eq!(names(&found), expected, "{filter:?}");
+    };
+    check(&["x"], None, None, None, &["b", "a"]).await;
+    check(&["x"], None, None, Some((1, "b")), &["a"]).await;
+    check(&["y", "x"], None, None, None, &["b"]).await;
+    check(&["z"], None, None, None, &[]).await;
+    check(&[], Some(1), Some(3), None, &["c", "b"]).await;
+    check(&["y"], Some(2), None, None, &["c"]).await;
+}
+
+async fn memories_are_listed_with_their_counts(store: &dyn Store) {
+    for (memory_ref, n) in [("b", 2), ("a", 1), ("c", 0)] {
+        let s = scope("reads-scopes", memory_ref);
+        for e in 0..n.max(1) {
+            put(store, &s, &format!("e{e}"), draft("four"), NOON).await;
+        }
+        if n == 0 {
+            delete(store, &s, "e0", NOON).await;
+        }
+    }
+    let s = scope("reads-scopes", "a");
+    let now = ReadAt::Now(NOON);
+    let listed = store
+        .scopes(&s.tenant, &remem_core::Actor::Nobody, None, 10, &now)
+        .await
+        .expect("read");
+    let pairs: Vec<_> = listed
+        .iter()
+        .map(|x| (x.memory_ref.as_str(), x.entries))
+        .collect();
+    assert_eq!(pairs, [("a", 1), ("b", 2), ("c", 0)]);
+    let rest = store
+        .scopes(
+            &s.tenant,
+            &remem_core::Actor::Nobody,
+            Some(&s.memory_ref),
+            1,
+            &now,
+        )
+        .await
+        .expect("read");
+    assert_eq!(
+        rest.iter()
+            .map(|x| x.memory_ref.as_str())
+            .collect::<Vec<_>>(),
+        ["b"]
+    );
+    let stats = store
+        .stats(&scope("reads-scopes", "b"), &now)
+        .await
+        .expect("read");
+    assert_eq!(
+        (
+            stats.entries,
+            stats.content_bytes,
+            stats.oldest,
+            stats.newest
+        ),
+        (2, 8, Some(NOON), Some(NOON))
+    );
+}
+
+async fn a_snapshot_stays_what_it_was(store: &dyn Store) {
+    let s = scope("reads-snapshot", "m");
+    put(store, &s, "before", draft("word"), NOON).await;
+    put(
+        store,
+        &s,
+        "short",
+        Draft {
+            expires_at: Some(NOON.plus_ms(5)),
+            ..draft("word")
+        },
+        NOON,
+    )
+    .await;
+    let revision = store.head(&s.tenant).await.expect("read").revision;
+    put(store, &s, "after", draft("word"), NOON).await;
+    let run = RunId::parse("run-1").expect("valid");
+    let own = Batch::new(s.tenant.clone(), NOON)
+        .in_run(run.clone())
+        .put(id("own"), admit(&s, draft("word"), NOON));
+    store.commit(own).await.expect("stored");
+    let snapshot = |ms: i64, own_runs: Vec<RunId>| ReadAt::Snapshot {
+        revision,
+        at: NOON.plus_ms(ms),
+        since: NOON,
+        own_runs,
+    };
+    assert_eq!(
+        names(&all(store, &s, &snapshot(0, vec![])).await),
+        ["short", "before"]
+    );
+    assert_eq!(
+        names(&all(store, &s, &snapshot(0, vec![run.clone()])).await),
+        ["short", "own", "before"]
+    );
+    assert_eq!(
+        names(&all(store, &s, &snapshot(5, vec![])).await),
+        ["before"],
+        "time outranks the snapshot"
+    );
+    assert_eq!(
+        store
+            .get(&s, &id("after"), &snapshot(0, vec![]))
+            .await
+            .expect("read"),
+        None
+    );
+    let all_now = all(store, &s, &ReadAt::Now(Timestamp(NOON.0))).await;
+    assert_eq!(all_now.len(), 4);
+}

@@ -1,0 +1,949 @@
+//! Windows and successors, sessions, actions, rules, whose a memory is: what every store keeps to,
+//! whoever asks.
+
+use super::{NOON, admit, draft, id, in_session, scope};
+use remem_core::{
+    Actor, Admission, Batch, Closing, Draft, Evidence, Facets, Policy, Precondition, PrincipalId,
+    RecordKind, Redactor, Rejection, RuleId, RuleText, RunId, Scope, SessionId, Tier, Timestamp,
+    Trust, Typology, WorldId,
+};
+use remem_store::{
+    Committed, EntryState, Filter, Outcome, Page, ReadAt, RetentionCount, RetentionState, Store,
+    StoreError,
+};
+
+pub(super) async fn exercise(store: &dyn Store) {
+    a_memory_of_ones_own_is_nobody_elses(store).await;
+    nobody_writes_into_another_users_memory(store).await;
+    an_answer_gives_way_and_stays_as_history(store).await;
+    two_answers_at_once_are_a_race(store).await;
+    a_fact_that_is_still_to_come_waits(store).await;
+    a_snapshot_knows_nothing_of_what_was_closed_since(store).await;
+    one_way_to_do_a_thing(store).await;
+    what_gave_way_goes_with_what_took_its_place(store).await;
+    what_an_action_rests_on_stays(store).await;
+    a_session_takes_its_entries_along(store).await;
+    what_was_true_long_ago_is_stripped(store).await;
+    evidence_is_added_to(store).await;
+    no_memory_restates_a_rule(store).await;
+    a_record_can_be_expected_without_being_written(store).await;
+    retention_is_derived(store).await;
+}
+
+fn user(name: &str) -> Actor {
+    Actor::User(PrincipalId::parse(name).expect("a test's user"))
+}
+
+pub(super) fn batch(s: &Scope, ms: i64) -> Batch {
+    let batch = Batch::new(s.tenant.clone(), NOON.plus_ms(ms));
+    if let Actor::User(user) = &s.actor {
+        batch.by(user.clone())
+    } else {
+        batch
+    }
+}
+
+pub(super) async fn commit(store: &dyn Store, batch: Batch) -> Committed {
+    store.commit(batch).await.expect("a commit")
+}
+
+async fn names(store: &dyn Store, s: &Scope, at: &ReadAt) -> Vec<String> {
+    let page = Page {
+        limit: 99,
+        after: None,
+    };
+    let found = store
+        .list(s, &Filter::default(), &page, at)
+        .await
+        .expect("read");
+    let mut names: Vec<String> = found
+        .into_iter()
+        .map(|entry| entry.id.as_str().to_owned())
+        .collect();
+    names.sort_unstable();
+    names
+}
+
+fn fact(text: &str, slot: &str, from: i64, to: Option<i64>) -> Draft {
+    let facets = Facets {
+        slot: Some(slot.to_owned()),
+        valid_at: Some(NOON.plus_ms(from)),
+        invalid_at: to.map(|ms| NOON.plus_ms(ms)),
+        ..Facets::default()
+    };
+    Draft {
+        facets,
+        ..draft(text)
+    }
+}
+
+fn habit(text: &str, slot: &str) -> Draft {
+    Draft {
+        typology: Typology::Procedural,
+        facets: Facets {
+            slot: Some(slot.to_owned()),
+            ..Facets::default()
+        },
+        ..draft(text)
+    }
+}
+
+fn episode(text: &str, session: &str) -> Draft {
+    Draft {
+        tier: Tier::Session,
+        typology: Typology::Episodic,
+        facets: in_session(session),
+        ..draft(text)
+    }
+}
+
+async fn a_memory_of_ones_own_is_nobody_elses(store: &dyn Store) {
+    let own = scope("own", "~ada/ops").acting(user("ada"));
+    let shared = scope("own", "ops").acting(user("ada"));
+    for s in [&own, &shared] {
+        commit(
+            store,
+            batch(s, 0).put(id("e"), admit(s, draft("the needle is here"), NOON)),
+        )
+        .await;
+    }
+    let now = ReadAt::Now(NOON.plus_ms(5));
+    for (actor, sees) in [
+        (user("ada"), true),
+        (Actor::Host, true),
+        (user("bob"), false),
+        (Actor::Nobody, false),
+    ] {
+        let s = own.clone().acting(actor.clone());
+        assert_eq!(
+            store.get(&s, &id("e"), &now).await.expect("read").is_some(),
+            sees,
+            "{actor:?}"
+        );
+        assert_eq!(
+            names(store, &s, &now).await.len(),
+            usize::from(sees),
+            "{actor:?}"
+        );
+        let probe = remem_store::Probe::words(vec!["needle".into()]);
+        let hits = store
+            .search(&s, &probe, &Filter::default(), 9, &now)
+            .await
+            .expect("read")
+            .candidates;
+        assert_eq!(hits.len(), usize::from(sees), "{actor:?}");
+        assert_eq!(
+            store.stats(&s, &now).await.expect("read").entries,
+            u64::from(sees),
+            "{actor:?}"
+        );
+        assert_eq!(
+            store.lineage(&s, &id("e")).await.expect("read").is_some(),
+            sees,
+            "{actor:?}"
+        );
+        let listed = store
+            .scopes(&s.tenant, &actor, None, 9, &now)
+            .await
+            .expect("read");
+        let listed: Vec<&str> = listed.iter().map(|s| s.memory_ref.as_str()).collect();
+        let expected: &[&str] = if sees { &["ops", "~ada/ops"] } else { &["ops"] };
+        assert_eq!(listed, expected, "{actor:?}");
+        assert_eq!(
+            names(store, &shared.clone().acting(actor.clone()), &now).await,
+            ["e"],
+            "{actor:?} sees what is shared"
+        );
+    }
+}
+
+/// Whoever forgets to look must not get through: the store looks, too.
+async fn nobody_writes_into_another_users_memory(store: &dyn Store) {
+    let own = scope("own2", "~ada/ops").acting(user("ada"));
+    commit(
+        store,
+        batch(&own, 0).put(id("e"), admit(&own, draft("mine"), NOON)),
+    )
+    .await;
+    let bob = own.clone().acting(user("bob"));
+    let put = store
+        .commit(batch(&bob, 1).put(id("f"), admit(&bob, draft("not mine"), NOON)))
+        .await;
+    assert!(put.is_err(), "{put:?}");
+    let gone = commit(
+        store,
+        batch(&bob, 1).delete(own.memory_ref.clone(), id("e")),
+    )
+    .await;
+    assert_eq!(gone.outcomes, [Outcome::Nothing]);
+    let fresh = scope("own2", "~ada/other").acting(user("bob"));
+    assert!(
+        store
+            .commit(batch(&fresh, 1).put(id("g"), admit(&fresh, draft("planted"), NOON)))
+            .await
+            .is_err()
+    );
+    assert_eq!(
+        names(store, &own, &ReadAt::Now(NOON.plus_ms(2))).await,
+        ["e"]
+    );
+    let host =
+        Batch::new(own.tenant.clone(), NOON.plus_ms(3)).delete(own.memory_ref.clone(), id("e"));
+    assert_eq!(
+        commit(store, host).await.outcomes,
+        [Outcome::Removed],
+        "the host looks after everybody's"
+    );
+}
+
+async fn an_answer_gives_way_and_stays_as_history(store: &dyn Store) {
+    let s = scope("truth", "m");
+    commit(
+        store,
+        batch(&s, 0).put(
+            id("red"),
+            admit(&s, fact("it is red", "colour", 0, None), NOON),
+        ),
+    )
+    .await;
+    let next = batch(&s, 50)
+        .close(
+            s.memory_ref.clone(),
+            id("red"),
+            Closing::Untrue(NOON.plus_ms(50)),
+            Some(id("blue")),
+        )
+        .put(
+            id("blue"),
+            admit(&s, fact("it is blue", "colour", 50, None), NOON),
+        );
+    assert_eq!(commit(store, next).await.outcomes[0], Outcome::Removed);
+    // Older than both, and heard of last: born closed.
+    commit(
+        store,
+        batch(&s, 60).put(
+            id("green"),
+            admit(&s, fact("it was green", "colour", -50, Some(0)), NOON),
+        ),
+    )
+    .await;
+    let now = ReadAt::Now(NOON.plus_ms(70));
+    assert_eq!(names(store, &s, &now).await, ["blue"]);
+    for (ms, expected) in [
+        (-51, None),
+        (-50, Some("green")),
+        (-1, Some("green")),
+        (0, Some("red")),
+        (49, Some("red")),
+        (50, Some("blue")),
+    ] {
+        let then = ReadAt::AsOf {
+            then: NOON.plus_ms(ms),
+            at: NOON.plus_ms(70),
+        };
+        let expected: Vec<String> = expected.into_iter().map(str::to_owned).collect();
+        assert_eq!(names(store, &s, &then).await, expected, "as of {ms}");
+    }
+    let history = store.slot(&s, "colour", 9).await.expect("read");
+    let told: Vec<_> = history
+        .iter()
+        .map(|a| {
+            (
+                a.entry.id.as_str(),
+                a.state,
+                a.replaced_by.as_ref().map(|id| id.as_str()),
+            )
+        })
+        .collect();
+    let expected = [
+        ("green", EntryState::Live, None),
+        ("red", EntryState::Invalidated, Some("blue")),
+        ("blue", EntryState::Live, None),
+    ];
+    assert_eq!(told, expected);
+    assert_eq!(history[1].ended_at, Some(NOON.plus_ms(50)));
+    assert_eq!(history[1].entry.facets.invalid_at, Some(NOON.plus_ms(50)));
+    assert_eq!(history[1].entry.content, "it is red", "both are kept");
+    // Heard of later still: it was grey from 20 on, until it was blue.
+    let between = batch(&s, 65)
+        .close(
+            s.memory_ref.clone(),
+            id("red"),
+            Closing::Untrue(NOON.plus_ms(20)),
+            Some(id("grey")),
+        )
+        .put(
+            id("grey"),
+            admit(&s, fact("it was grey", "colour", 20, Some(50)), NOON),
+        );
+    assert_eq!(
+        commit(store, between).await.outcomes[0],
+        Outcome::Done,
+        "history is cut where it is known better"
+    );
+    for (ms, expected) in [(19, "red"), (20, "grey"), (49, "grey"), (50, "blue")] {
+        let then = ReadAt::AsOf {
+            then: NOON.plus_ms(ms),
+            at: NOON.plus_ms(70),
+        };
+        assert_eq!(names(store, &s, &then).await, [expected], "as of {ms}");
+    }
+    let last = store.slot(&s, "colour", 1).await.expect("read");
+    assert_eq!(last[0].entry.id, id("blue"), "the newest");
+    assert!(store.slot(&s, "size", 9).await.expect("read").is_empty());
+}
+
+async fn two_answers_at_once_are_a_race(store: &dyn Store) {
+    let s = scope("race", "m");
+    commit(
+        store,
+        batch(&s, 0).put(id("a"), admit(&s, fact("one", "q", 0, None), NOON)),
+    )
+    .await;
+    let second = store
+        .commit(batch(&s, 1).put(id("b"), admit(&s, fact("two", "q", 1, None), NOON)))
+        .await;
+    assert!(matches!(second, Err(StoreError::Conflict)), "{second:?}");
+    // Windows that only touch, and empty ones, do not overlap; another memory or question is
+    // another matter.
+    let other = scope("race", "n");
+    for (s, name, draft) in [
+        (&s, "before", fact("zero", "q", -9, Some(0))),
+        (&s, "empty", fact("never", "q", 5, Some(5))),
+        (&s, "else", fact("else", "r", 0, None)),
+        (&other, "there", fact("one", "q", 0, None)),
+    ] {
+        commit(store, batch(s, 2).put(id(name), admit(s, draft, NOON))).await;
+    }
+    assert_eq!(
+        names(store, &s, &ReadAt::Now(NOON.plus_ms(9))).await,
+        ["a", "else"]
+    );
+    // Of two that come together one is first, and its neighbours are none the worse.
+    let x = fact("x", "both", 0, None);
+    let y = fact("y", "both", 0, None);
+    let (a, b, c) = tokio::join!(
+        store.commit(batch(&s, 3).put(id("x"), admit(&s, x, NOON))),
+        store.commit(batch(&s, 3).put(id("y"), admit(&s, y, NOON))),
+        store.commit(batch(&s, 3).put(id("z"), admit(&s, draft("plain"), NOON))),
+    );
+    assert!(a.is_ok() != b.is_ok() && c.is_ok(), "{a:?} {b:?} {c:?}");
+}
+
+async fn a_fact_that_is_still_to_come_waits(store: &dyn Store) {
+    let s = scope("future", "m");
+    commit(
+        store,
+        batch(&s, 0).put(id("old"), admit(&s, fact("old", "q", 0, None), NOON)),
+    )
+    .await;
+    let next = batch(&s, 1)
+        .close(
+            s.memory_ref.clone(),
+            id("old"),
+            Closing::Untrue(NOON.plus_ms(100)),
+            Some(id("new")),
+        )
+        .put(id("new"), admit(&s, fact("new", "q", 100, None), NOON));
+    assert_eq!(commit(store, next).await.outcomes[0], Outcome::Done);
+    assert_eq!(
+        names(store, &s, &ReadAt::Now(NOON.plus_ms(99))).await,
+        ["old"]
+    );
+    assert_eq!(
+        names(store, &s, &ReadAt::Now(NOON.plus_ms(100))).await,
+        ["new"]
+    );
+}
+
+async fn a_snapshot_knows_nothing_of_what_was_closed_since(store: &dyn Store) {
+    let s = scope("held-truth", "m");
+    commit(
+        store,
+        batch(&s, 0).put(id("old"), admit(&s, fact("old", "q", 0, None), NOON)),
+    )
+    .await;
+    let run = RunId::parse("run_1").expect("a name");
+    let held = commit(store, batch(&s, 10).in_run(run.clone()).hold()).await;
+    // Said to have been untrue since before the run began.
+    let next = batch(&s, 20)
+        .close(
+            s.memory_ref.clone(),
+            id("old"),
+            Closing::Untrue(NOON.plus_ms(5)),
+            Some(id("new")),
+        )
+        .put(id("new"), admit(&s, fact("new", "q", 5, None), NOON));
+    commit(store, next).await;
+    let snapshot = ReadAt::Snapshot {
+        revision: held.revision,
+        at: NOON.plus_ms(30),
+        since: NOON.plus_ms(10),
+        own_runs: vec![run],
+    };
+    assert_eq!(names(store, &s, &snapshot).await, ["old"]);
+    assert_eq!(
+        names(store, &s, &ReadAt::Now(NOON.plus_ms(30))).await,
+        ["new"]
+    );
+}
+
+async fn one_way_to_do_a_thing(store: &dyn Store) {
+    let s = scope("habits", "m");
+    commit(
+        store,
+        batch(&s, 0).put(id("a"), admit(&s, habit("use tabs", "indent"), NOON)),
+    )
+    .await;
+    let second = store
+        .commit(batch(&s, 1).put(id("b"), admit(&s, habit("use spaces", "indent"), NOON)))
+        .await;
+    assert!(matches!(second, Err(StoreError::Conflict)), "{second:?}");
+    let next = batch(&s, 2)
+        .close(
+            s.memory_ref.clone(),
+            id("a"),
+            Closing::Outdated,
+            Some(id("b")),
+        )
+        .put(id("b"), admit(&s, habit("use spaces", "indent"), NOON));
+    commit(store, next).await;
+    let history = store.slot(&s, "indent", 9).await.expect("read");
+    let told: Vec<_> = history
+        .iter()
+        .map(|a| (a.entry.id.as_str(), a.state.as_str(), a.ended_at))
+        .collect();
+    assert_eq!(
+        told,
+        [
+            ("a", "superseded", Some(NOON.plus_ms(2))),
+            ("b", "live", None)
+        ]
+    );
+    assert_eq!(history[0].replaced_by, Some(id("b")));
+    assert_eq!(names(store, &s, &ReadAt::Now(NOON.plus_ms(3))).await, ["b"]);
+    let as_of = ReadAt::AsOf {
+        then: NOON,
+        at: NOON.plus_ms(3),
+    };
+    assert_eq!(
+        names(store, &s, &as_of).await,
+        ["b"],
+        "what is not a statement counts as of now"
+    );
+}
+
+/// Even within one batch.
+async fn what_gave_way_goes_with_what_took_its_place(store: &dyn Store) {
+    let s = scope("habits-that-go", "m");
+    let put = |batch: Batch, name: &str| batch.put(id(name), admit(&s, habit(name, name), NOON));
+    commit(store, put(put(batch(&s, 0), "old"), "new")).await;
+    let both = batch(&s, 1).close(
+        s.memory_ref.clone(),
+        id("old"),
+        Closing::Outdated,
+        Some(id("new")),
+    );
+    commit(store, both.forget(s.memory_ref.clone(), id("new"))).await;
+    let lineage = store
+        .lineage(&s, &id("old"))
+        .await
+        .expect("read")
+        .expect("there");
+    assert_eq!(
+        (lineage.state, lineage.replaced_by),
+        (EntryState::Deleted, Some(id("new"))),
+        "nobody needs its text any more"
+    );
+}
+
+async fn what_an_action_rests_on_stays(store: &dyn Store) {
+    let s = scope("audit", "m");
+    for name in ["deleted", "expired", "forgotten", "plain"] {
+        let ends = (name == "expired").then(|| NOON.plus_ms(10));
+        let draft = Draft {
+            expires_at: ends,
+            ..draft("the reason why")
+        };
+        commit(store, batch(&s, 0).put(id(name), admit(&s, draft, NOON))).await;
+    }
+    let memory_ref = || s.memory_ref.clone();
+    for name in ["deleted", "expired", "forgotten"] {
+        let link = |b: Batch| {
+            b.link(
+                memory_ref(),
+                id(name),
+                "rule-promotion".into(),
+                "r-17".into(),
+            )
+        };
+        assert_eq!(
+            commit(store, link(batch(&s, 1))).await.outcomes,
+            [Outcome::Done]
+        );
+        assert_eq!(
+            commit(store, link(batch(&s, 2))).await.outcomes,
+            [Outcome::Nothing],
+            "added once"
+        );
+    }
+    let away = batch(&s, 20)
+        .delete(memory_ref(), id("deleted"))
+        .expire(memory_ref(), id("expired"))
+        .forget(memory_ref(), id("forgotten"))
+        .delete(memory_ref(), id("plain"));
+    assert_eq!(
+        commit(store, away).await.outcomes,
+        vec![Outcome::Removed; 4]
+    );
+    assert!(
+        names(store, &s, &ReadAt::Now(NOON.plus_ms(21)))
+            .await
+            .is_empty(),
+        "none of them is part of the memory"
+    );
+    assert!(
+        store.ended(&s.tenant, 9).await.expect("read").is_empty(),
+        "and none is left for the purge pass"
+    );
+    let states: Vec<_> = counts(store, &s).await;
+    assert_eq!(
+        states,
+        [
+            (RetentionState::Referenced, 2),
+            (RetentionState::Skeleton, 2)
+        ],
+        "two texts stay; forgetting outranks an action"
+    );
+    let links = store.links(&s, &id("forgotten")).await.expect("read");
+    assert_eq!(
+        links.len(),
+        1,
+        "that the action rested on something is known even so"
+    );
+    assert_eq!(
+        (
+            links[0].action.as_str(),
+            links[0].reference.as_str(),
+            links[0].at
+        ),
+        ("rule-promotion", "r-17", NOON.plus_ms(1))
+    );
+    let late = batch(&s, 30).link(memory_ref(), id("plain"), "a".into(), "b".into());
+    assert_eq!(
+        commit(store, late).await.outcomes,
+        [Outcome::Nothing],
+        "nothing rests on what is gone"
+    );
+    let state = store
+        .lineage(&s, &id("deleted"))
+        .await
+        .expect("read")
+        .map(|l| l.state);
+    assert_eq!(state, Some(EntryState::Held));
+}
+
+async fn counts(store: &dyn Store, s: &Scope) -> Vec<(RetentionState, u64)> {
+    let found: Vec<RetentionCount> = store
+        .retention(&s.tenant, &s.actor, Some(&s.memory_ref))
+        .await
+        .expect("read");
+    let mut sums: Vec<(RetentionState, u64)> = Vec::new();
+    for state in RetentionState::ALL {
+        let sum = found
+            .iter()
+            .filter(|count| count.state == state)
+            .map(|count| count.entries)
+            .sum();
+        if sum > 0 {
+            sums.push((state, sum));
+        }
+    }
+    sums
+}
+
+async fn a_session_takes_its_entries_along(store: &dyn Store) {
+    let s = scope("sessions", "m");
+    for (name, session) in [("a", "s1"), ("b", "s1"), ("c", "s2")] {
+        commit(
+            store,
+            batch(&s, 0).put(id(name), admit(&s, episode("what happened", session), NOON)),
+        )
+        .await;
+    }
+    commit(
+        store,
+        batch(&s, 0).put(id("stays"), admit(&s, draft("a fact"), NOON)),
+    )
+    .await;
+    let filter = Filter {
+        session: SessionId::parse("s1"),
+        ..Filter::default()
+    };
+    let page = Page {
+        limit: 9,
+        after: None,
+    };
+    let found = store
+        .list(&s, &filter, &page, &ReadAt::Now(NOON.plus_ms(1)))
+        .await
+        .expect("read");
+    assert_eq!(
+        found.iter().map(|e| e.id.as_str()).collect::<Vec<_>>(),
+        ["b", "a"],
+        "by session"
+    );
+    let filter = Filter {
+        tier: Some(Tier::Session),
+        typology: Some(Typology::Episodic),
+        ..Filter::default()
+    };
+    assert_eq!(
+        store
+            .list(&s, &filter, &page, &ReadAt::Now(NOON.plus_ms(1)))
+            .await
+            .expect("read")
+            .len(),
+        3,
+        "by cell"
+    );
+    commit(
+        store,
+        batch(&s, 1).link(s.memory_ref.clone(), id("b"), "act".into(), "1".into()),
+    )
+    .await;
+    let end = ["a", "b", "stays"].iter().fold(batch(&s, 2), |b, name| {
+        b.end(s.memory_ref.clone(), id(name))
+    });
+    let done = commit(store, end).await;
+    assert_eq!(
+        done.outcomes,
+        [Outcome::Removed, Outcome::Nothing, Outcome::Nothing],
+        "neither a linked nor a persistent one"
+    );
+    assert_eq!(
+        names(store, &s, &ReadAt::Now(NOON.plus_ms(3))).await,
+        ["b", "c", "stays"]
+    );
+}
+
+async fn what_was_true_long_ago_is_stripped(store: &dyn Store) {
+    let s = scope("faded", "m");
+    commit(
+        store,
+        batch(&s, 0).put(id("born"), admit(&s, fact("a", "q", -9, Some(-1)), NOON)),
+    )
+    .await;
+    commit(
+        store,
+        batch(&s, 0).put(id("old"), admit(&s, fact("b", "q", 0, None), NOON)),
+    )
+    .await;
+    commit(
+        store,
+        batch(&s, 0).put(id("linked"), admit(&s, fact("c", "r", 0, None), NOON)),
+    )
+    .await;
+    commit(
+        store,
+        batch(&s, 1).link(s.memory_ref.clone(), id("linked"), "act".into(), "1".into()),
+    )
+    .await;
+    let close = |b: Batch, name: &str| {
+        b.close(
+            s.memory_ref.clone(),
+            id(name),
+            Closing::Untrue(NOON.plus_ms(5)),
+            None,
+        )
+    };
+    commit(store, close(close(batch(&s, 5), "old"), "linked")).await;
+    let faded = |ms: i64| store.faded(&s.tenant, NOON.plus_ms(ms), 9);
+    assert_eq!(faded(-1).await.expect("read"), []);
+    assert_eq!(
+        faded(0).await.expect("read"),
+        [(s.memory_ref.clone(), id("born"))]
+    );
+    let all = faded(6).await.expect("read");
+    assert_eq!(
+        all,
+        [
+            (s.memory_ref.clone(), id("born")),
+            (s.memory_ref.clone(), id("old"))
+        ],
+        "not what an action rests on"
+    );
+    let strip = ["born", "old", "linked"]
+        .iter()
+        .fold(batch(&s, 9), |b, name| {
+            b.strip(s.memory_ref.clone(), id(name), NOON.plus_ms(6))
+        });
+    assert_eq!(
+        commit(store, strip).await.outcomes,
+        [Outcome::Removed, Outcome::Removed, Outcome::Nothing]
+    );
+    assert!(faded(6).await.expect("read").is_empty());
+    assert_eq!(store.slot(&s, "q", 9).await.expect("read").len(), 0);
+    assert_eq!(store.slot(&s, "r", 9).await.expect("read").len(), 1);
+}
+
+async fn evidence_is_added_to(store: &dyn Store) {
+    let s = scope("evidence", "m");
+    let first = Evidence::of(Trust::Model, "thread-1", "");
+    let facets = Facets {
+        evidence: first.clone(),
+        trust: Trust::Model,
+        ..Facets::default()
+    };
+    commit(
+        store,
+        batch(&s, 0).put(
+            id("e"),
+            admit(
+                &s,
+                Draft {
+                    facets,
+                    ..draft("a claim")
+                },
+                NOON,
+            ),
+        ),
+    )
+    .await;
+    let both = first.union(&Evidence::of(Trust::Tool, "thread-2", ""));
+    let strengthen = |ms| batch(&s, ms).strengthen(s.memory_ref.clone(), id("e"), both.clone());
+    assert_eq!(commit(store, strengthen(1)).await.outcomes, [Outcome::Done]);
+    assert_eq!(
+        commit(store, strengthen(2)).await.outcomes,
+        [Outcome::Nothing]
+    );
+    let entry = store
+        .get(&s, &id("e"), &ReadAt::Now(NOON.plus_ms(3)))
+        .await
+        .expect("read")
+        .expect("there");
+    assert_eq!(
+        (entry.facets.evidence, entry.facets.trust),
+        (both, Trust::Model),
+        "more evidence, and no more trust"
+    );
+}
+
+fn rule_text(text: &str) -> RuleText {
+    let policy = Policy::default();
+    Admission {
+        policy: &policy,
+        redactor: &Redactor::empty(),
+        scan: 1,
+        now: NOON,
+    }
+    .rule(text)
+    .expect("a test's rule")
+}
+
+async fn no_memory_restates_a_rule(store: &dyn Store) {
+    let s = scope("rules", "m");
+    let world = WorldId::parse("w1").expect("a name");
+    let text = "Every change to a published rule needs a second reviewer who did not write it, and is announced a week before it takes effect.";
+    let rule = |name: &str| RuleId::parse(name).expect("a name");
+    let write =
+        |ms: i64, body: Option<RuleText>| batch(&s, ms).rule(world.clone(), rule("r1"), body);
+    assert_eq!(
+        commit(store, write(0, None)).await.outcomes,
+        [Outcome::Nothing]
+    );
+    assert_eq!(
+        commit(store, write(0, Some(rule_text(text))))
+            .await
+            .outcomes,
+        [Outcome::Done]
+    );
+    let found = store.rules(&s.tenant, &world, None, 9).await.expect("read");
+    assert_eq!(
+        (found.len(), found[0].body.as_str(), found[0].at),
+        (1, text, NOON)
+    );
+    let claim = |text: &str, world: &WorldId, typology: Typology| {
+        let facets = Facets {
+            world: world.clone(),
+            ..Facets::default()
+        };
+        Draft {
+            typology,
+            facets,
+            ..draft(text)
+        }
+    };
+    let copy = text.to_uppercase().replace(',', ";\0");
+    let refused = store
+        .commit(batch(&s, 1).put(
+            id("copy"),
+            admit(&s, claim(&copy, &world, Typology::Semantic), NOON),
+        ))
+        .await;
+    assert!(
+        matches!(&refused, Err(StoreError::Rejected(Rejection::ShadowsRule { rule: hit })) if *hit == rule("r1")),
+        "{refused:?}"
+    );
+    assert_eq!(
+        store
+            .shadowed(&s.tenant, &world, &copy)
+            .await
+            .expect("read"),
+        Some(rule("r1"))
+    );
+    let elsewhere = WorldId::parse("w2").expect("a name");
+    let short: String = text.chars().take(99).collect();
+    let about = "Ada is reviewing the rule about second reviewers; she thinks that a week is too long and wants to talk to Bob about it on Monday.";
+    for (name, draft) in [
+        ("habit", claim(text, &world, Typology::Procedural)),
+        ("elsewhere", claim(text, &elsewhere, Typology::Semantic)),
+        ("short", claim(&short, &world, Typology::Semantic)),
+        ("about", claim(about, &world, Typology::Semantic)),
+        ("nowhere", claim(text, &WorldId::none(), Typology::Semantic)),
+    ] {
+        commit(store, batch(&s, 2).put(id(name), admit(&s, draft, NOON))).await;
+    }
+    // Its neighbours in a group are none the worse.
+    let (bad, good) = tokio::join!(
+        store.commit(batch(&s, 3).put(
+            id("bad"),
+            admit(&s, claim(text, &world, Typology::Semantic), NOON)
+        )),
+        store.commit(batch(&s, 3).put(id("good"), admit(&s, draft("plain"), NOON))),
+    );
+    assert!(bad.is_err() && good.is_ok(), "{bad:?} {good:?}");
+    let other = scope("rules2", "m");
+    commit(
+        store,
+        batch(&other, 0).put(
+            id("e"),
+            admit(&other, claim(text, &world, Typology::Semantic), NOON),
+        ),
+    )
+    .await;
+    assert_eq!(
+        commit(store, write(4, None)).await.outcomes,
+        [Outcome::Removed]
+    );
+    commit(
+        store,
+        batch(&s, 5).put(
+            id("free"),
+            admit(&s, claim(text, &world, Typology::Semantic), NOON),
+        ),
+    )
+    .await;
+}
+
+async fn a_record_can_be_expected_without_being_written(store: &dyn Store) {
+    let s = scope("expect-record", "m");
+    let body = || {
+        let policy = Policy::default();
+        Admission {
+            policy: &policy,
+            redactor: &Redactor::empty(),
+            scan: 1,
+            now: NOON,
+        }
+        .record(serde_json::Map::new())
+    };
+    let expecting = |wanted: Precondition, name: &str| {
+        batch(&s, 1)
+            .expect_record(RecordKind::Session, "open/x".into(), wanted)
+            .put(id(name), admit(&s, draft("text"), NOON))
+    };
+    commit(store, expecting(Precondition::Absent, "a")).await;
+    assert!(matches!(
+        store.commit(expecting(Precondition::Version(1), "b")).await,
+        Err(StoreError::Conflict)
+    ));
+    commit(
+        store,
+        batch(&s, 1).set(
+            RecordKind::Session,
+            "open/x".into(),
+            Precondition::Absent,
+            body(),
+        ),
+    )
+    .await;
+    commit(store, expecting(Precondition::Version(1), "c")).await;
+    assert!(matches!(
+        store.commit(expecting(Precondition::Absent, "d")).await,
+        Err(StoreError::Conflict)
+    ));
+    let record = store
+        .record(&s.tenant, RecordKind::Session, "open/x")
+        .await
+        .expect("read")
+        .expect("there");
+    assert_eq!(record.version, 1, "nobody wrote it");
+}
+
+async fn retention_is_derived(store: &dyn Store) {
+    let s = scope("retention", "m");
+    commit(
+        store,
+        batch(&s, 0).put(id("orphan"), admit(&s, episode("a", "s1"), NOON)),
+    )
+    .await;
+    commit(
+        store,
+        batch(&s, 0).put(id("fact"), admit(&s, fact("b", "q", 0, None), NOON)),
+    )
+    .await;
+    assert_eq!(
+        counts(store, &s).await,
+        [(RetentionState::Active, 1), (RetentionState::Orphaned, 1)]
+    );
+    let policy = Policy::default();
+    let body = Admission {
+        policy: &policy,
+        redactor: &Redactor::empty(),
+        scan: 1,
+        now: NOON,
+    }
+    .record(serde_json::Map::new());
+    let ties = remem_core::Ties {
+        topic: Some("s1".into()),
+        ..remem_core::Ties::default()
+    };
+    commit(
+        store,
+        batch(&s, 1).set_tied(
+            RecordKind::Session,
+            "open/m".into(),
+            Precondition::None,
+            body,
+            ties,
+        ),
+    )
+    .await;
+    assert_eq!(counts(store, &s).await, [(RetentionState::Active, 2)]);
+    commit(
+        store,
+        batch(&s, 2).close(
+            s.memory_ref.clone(),
+            id("fact"),
+            Closing::Untrue(Timestamp(NOON.0 + 1)),
+            None,
+        ),
+    )
+    .await;
+    assert_eq!(
+        counts(store, &s).await,
+        [(RetentionState::Active, 1), (RetentionState::Tombstoned, 1)]
+    );
+    assert!(
+        store
+            .retention(
+                &s.tenant,
+                &Actor::Nobody,
+                Some(&scope("x", "other").memory_ref)
+            )
+            .await
+            .expect("read")
+            .is_empty()
+    );
+}

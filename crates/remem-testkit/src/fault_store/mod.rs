@@ -1,0 +1,197 @@
+//! A store in front of another one that fails on purpose: at one call, from one call on as if the
+//! process had died there, or at random from a seed; before a commit took effect or after it. It
+//! also counts what is read and lets a test act right before each commit.
+
+mod delegate;
+#[cfg(test)]
+mod tests;
+
+use crate::Random;
+use remem_core::Batch;
+use remem_store::{Store, StoreError};
+use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+type Hook = Arc<dyn Fn(Batch) -> Pin<Box<dyn Future<Output = ()> + Send>> + Send + Sync>;
+
+/// A store that fails as a test tells it to.
+pub struct FaultStore {
+    inner: Arc<dyn Store>,
+    faults: Mutex<Faults>,
+    texts_read: AtomicU64,
+    ignore_leases: AtomicBool,
+    before_commit: Mutex<Option<Hook>>,
+}
+
+struct Faults {
+    plan: Plan,
+    /// Calls since the plan was made.
+    calls: u64,
+    injected: u64,
+}
+
+enum Plan {
+    Work,
+    FailOnce { at: u64, after: bool },
+    Crash { at: u64, after: bool },
+    FailRandomly { random: Random, faults_in_256: u8 },
+}
+
+/// Whether a call fails, and if it is a commit, before or after it took effect.
+enum Fault {
+    None,
+    Before,
+    After,
+}
+
+fn injected() -> StoreError {
+    StoreError::Unavailable("injected fault".into())
+}
+
+impl FaultStore {
+    /// A store in front of another one. Every call works until a test says otherwise.
+    #[must_use]
+    pub fn new(inner: Arc<dyn Store>) -> FaultStore {
+        let faults = Faults {
+            plan: Plan::Work,
+            calls: 0,
+            injected: 0,
+        };
+        FaultStore {
+            inner,
+            faults: Mutex::new(faults),
+            texts_read: AtomicU64::new(0),
+            ignore_leases: AtomicBool::new(false),
+            before_commit: Mutex::default(),
+        }
+    }
+
+    /// A store of which about `faults_in_256` of 256 calls fail, in an order that `seed`
+    /// determines. A commit fails before it took effect or after it.
+    #[must_use]
+    pub fn failing(inner: Arc<dyn Store>, seed: u64, faults_in_256: u8) -> FaultStore {
+        let store = FaultStore::new(inner);
+        let random = Random::new(seed ^ 0x9E37_79B9_7F4A_7C15);
+        store.plan(Plan::FailRandomly {
+            random,
+            faults_in_256,
+        });
+        store
+    }
+
+    /// The call of this number, counted from now and from zero, fails; the others work. `after`: if
+    /// it is a commit, it takes effect all the same.
+    pub fn fail_at(&self, call: u64, after: bool) {
+        self.plan(Plan::FailOnce { at: call, after });
+    }
+
+    /// The call of this number, counted from now and from zero, and every one after it fails, as if
+    /// the process had died there. `after`: if that call is a commit, it takes effect, but nobody
+    /// hears of it.
+    pub fn crash_at(&self, call: u64, after: bool) {
+        self.plan(Plan::Crash { at: call, after });
+    }
+
+    /// Every call works again, like in the next process.
+    pub fn restart(&self) {
+        self.plan(Plan::Work);
+    }
+
+    /// Whether the call of `crash_at` was reached since then.
+    pub fn has_crashed(&self) -> bool {
+        let faults = self.faults();
+        matches!(faults.plan, Plan::Crash { at, .. } if faults.calls > at)
+    }
+
+    /// How many calls failed so far: a test that injects nothing proves nothing.
+    pub fn injected(&self) -> u64 {
+        self.faults().injected
+    }
+
+    /// The store behind this one, to see what really happened.
+    pub fn inner(&self) -> &Arc<dyn Store> {
+        &self.inner
+    }
+
+    /// How many entries a consolidation was given with their text since the last time somebody
+    /// asked.
+    pub fn take_texts_read(&self) -> u64 {
+        self.texts_read.swap(0, Ordering::SeqCst)
+    }
+
+    /// From now on everybody gets every lease, and no commit is fenced off: for what must be safe
+    /// without leases.
+    pub fn ignore_leases(&self) {
+        self.ignore_leases.store(true, Ordering::SeqCst);
+    }
+
+    /// What happens right before each commit from now on.
+    pub fn before_each_commit(
+        &self,
+        hook: impl Fn(Batch) -> Pin<Box<dyn Future<Output = ()> + Send>> + Send + Sync + 'static,
+    ) {
+        *unpoisoned(&self.before_commit) = Some(Arc::new(hook));
+    }
+
+    /// Nothing happens before commits any more.
+    pub fn clear_hook(&self) {
+        *unpoisoned(&self.before_commit) = None;
+    }
+
+    fn plan(&self, plan: Plan) {
+        let mut faults = self.faults();
+        faults.plan = plan;
+        faults.calls = 0;
+    }
+
+    fn faults(&self) -> MutexGuard<'_, Faults> {
+        unpoisoned(&self.faults)
+    }
+
+    /// Counts a call and decides what becomes of it.
+    fn count(&self) -> Fault {
+        let mut faults = self.faults();
+        let call = faults.calls;
+        faults.calls += 1;
+        let fault = match &mut faults.plan {
+            Plan::FailOnce { at, after } if call == *at => Fault::at(*after),
+            Plan::Crash { at, after } if call >= *at => Fault::at(*after && call == *at),
+            Plan::FailRandomly {
+                random,
+                faults_in_256,
+            } => {
+                let drawn = random.next();
+                if drawn.to_le_bytes()[0] < *faults_in_256 {
+                    Fault::at(drawn & 0x100 != 0)
+                } else {
+                    Fault::None
+                }
+            }
+            Plan::Work | Plan::FailOnce { .. } | Plan::Crash { .. } => Fault::None,
+        };
+        if !matches!(fault, Fault::None) {
+            faults.injected += 1;
+        }
+        fault
+    }
+
+    /// Counts a call that changes nothing, or whose effect a crash cannot leave half done.
+    fn read(&self) -> Result<(), StoreError> {
+        match self.count() {
+            Fault::None => Ok(()),
+            Fault::Before | Fault::After => Err(injected()),
+        }
+    }
+}
+
+impl Fault {
+    fn at(after: bool) -> Fault {
+        if after { Fault::After } else { Fault::Before }
+    }
+}
+
+/// A test that panicked while it held the lock has failed already; the others go on.
+fn unpoisoned<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

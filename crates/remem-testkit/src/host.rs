@@ -1,0 +1,342 @@
+//! One host of a test: an engine, a caller, and shorthands for what tests do and look at.
+
+use crate::{NOON, TestEnv, wait_for};
+use remem_core::redact::SecretValue;
+use remem_core::run::ForkMode;
+use remem_core::{Draft, Entry, Event, MemoryRef, RecordKind, RunStatus, Scope, Seq, TenantId};
+use remem_engine::jobs::{Trigger, WorkError, WorkReport};
+use remem_engine::ports::Clock;
+use remem_engine::registry::{self, Mode, PassReport};
+use remem_engine::runs::{Fork, NewRun, Run};
+use remem_engine::vault::SecretScope;
+use remem_engine::{Caller, Engine, EngineError, runner};
+use remem_store::{Filter, Lineage, Page, ReadAt};
+use serde_json::{Map, Value};
+use std::sync::Arc;
+use tokio::sync::watch;
+
+/// A process on a ground, seen by one tenant.
+#[derive(Clone)]
+pub struct TestHost {
+    /// The process.
+    pub engine: Arc<Engine>,
+    /// A key of the tenant that may do everything.
+    pub caller: Caller,
+    /// The ground that it stands on.
+    pub env: TestEnv,
+}
+
+/// A JSON object.
+#[must_use]
+pub fn object(value: &Value) -> Map<String, Value> {
+    value.as_object().cloned().unwrap()
+}
+
+/// Whether the storage, rather than the work, is to blame.
+fn is_passing(error: &WorkError) -> bool {
+    matches!(
+        error,
+        WorkError::Stopped(_) | WorkError::Failed(EngineError::Store(_))
+    )
+}
+
+impl TestHost {
+    /// The tenant of the caller.
+    pub fn tenant(&self) -> &TenantId {
+        self.caller.tenant()
+    }
+
+    /// A memory of the tenant.
+    pub fn scope(&self, memory: &str) -> Scope {
+        Scope::new(self.tenant().clone(), MemoryRef::parse(memory).unwrap())
+    }
+
+    /// Sets the clock to so many seconds after noon.
+    pub fn at(&self, seconds: i64) {
+        self.env.clock.set(NOON.plus_ms(seconds * 1_000));
+    }
+
+    /// Writes a text, a second after whatever was written before.
+    pub async fn put(&self, memory: &str, text: &str) -> String {
+        self.put_draft(
+            memory,
+            Draft {
+                content: text.to_owned(),
+                ..Draft::default()
+            },
+        )
+        .await
+    }
+
+    /// Writes a text about a subject.
+    pub async fn put_about(&self, memory: &str, text: &str, subject: &str) -> String {
+        let subjects = self
+            .engine
+            .subjects(&self.caller, &[subject.to_owned()])
+            .unwrap();
+        self.put_draft(
+            memory,
+            Draft {
+                content: text.to_owned(),
+                subjects,
+                ..Draft::default()
+            },
+        )
+        .await
+    }
+
+    /// Writes a draft, a second after whatever was written before.
+    pub async fn put_draft(&self, memory: &str, draft: Draft) -> String {
+        self.env.clock.set(self.env.clock.now().plus_ms(1_000));
+        let stored = self
+            .engine
+            .put(&self.caller, memory, vec![draft], None)
+            .await
+            .unwrap();
+        stored.entries[0].id.as_str().to_owned()
+    }
+
+    /// Does the work of a pass over one memory.
+    pub async fn work(
+        &self,
+        pass: &str,
+        memory: &str,
+        options: Value,
+    ) -> Result<WorkReport, WorkError> {
+        let memory = MemoryRef::parse(memory).unwrap();
+        self.engine
+            .work_now(
+                self.tenant(),
+                pass,
+                Some(&memory),
+                object(&options),
+                Trigger::OnDemand,
+            )
+            .await
+    }
+
+    /// Until it works: what fails is the storage.
+    pub async fn insist(&self, pass: &str, memory: &str, options: Value) -> WorkReport {
+        for _ in 0..300 {
+            match self.work(pass, memory, options.clone()).await {
+                Ok(report) => return report,
+                Err(error) if is_passing(&error) => self.env.pass_leases(),
+                Err(other) => panic!("{other:?}"),
+            }
+        }
+        panic!("it never works");
+    }
+
+    /// Runs a pass over the tenant.
+    pub async fn run_pass(&self, name: &str) -> PassReport {
+        self.engine
+            .run_pass(registry::find(name).unwrap(), self.tenant(), Mode::Apply)
+            .await
+            .unwrap()
+    }
+
+    /// Puts a secret into the vault of the tenant.
+    pub async fn secret(&self, name: &str, value: &str) {
+        self.engine
+            .set_secret(
+                &self.caller,
+                SecretScope::Tenant,
+                name,
+                SecretValue::new("", value),
+            )
+            .await
+            .unwrap();
+    }
+
+    /// The live entries of a memory, newest first.
+    pub async fn live(&self, memory: &str) -> Vec<Entry> {
+        let page = Page {
+            limit: 100_000,
+            after: None,
+        };
+        let at = ReadAt::Now(self.engine.now());
+        self.env
+            .faults
+            .inner()
+            .list(&self.scope(memory), &Filter::default(), &page, &at)
+            .await
+            .unwrap()
+    }
+
+    /// The live texts of a memory, sorted.
+    pub async fn texts(&self, memory: &str) -> Vec<String> {
+        let mut texts: Vec<String> = self
+            .live(memory)
+            .await
+            .into_iter()
+            .map(|entry| entry.content)
+            .collect();
+        texts.sort();
+        texts
+    }
+
+    /// Where an entry comes from and what was made of it.
+    pub async fn lineage(&self, memory: &str, id: &str) -> Lineage {
+        self.engine.lineage(&self.caller, memory, id).await.unwrap()
+    }
+
+    /// All events of the tenant.
+    pub async fn all_events(&self) -> Vec<Event> {
+        let store = self.env.faults.inner();
+        store.events(self.tenant(), Seq(0), 100_000).await.unwrap()
+    }
+
+    /// All events of one kind.
+    pub async fn events(&self, kind: &str) -> Vec<Event> {
+        let events = self.all_events().await;
+        events
+            .into_iter()
+            .filter(|event| event.body.kind().as_str() == kind)
+            .collect()
+    }
+
+    /// What the events of one kind carry.
+    pub async fn payloads(&self, kind: &str) -> Vec<Value> {
+        self.events(kind)
+            .await
+            .iter()
+            .map(|event| event.body.payload())
+            .collect()
+    }
+
+    /// Every record of these kinds, as text.
+    pub async fn records(&self, kinds: &[RecordKind]) -> Vec<String> {
+        let mut found = Vec::new();
+        for kind in kinds {
+            for record in self
+                .env
+                .faults
+                .inner()
+                .records(self.tenant(), *kind, "", None, 100_000)
+                .await
+                .unwrap()
+            {
+                found.push(format!(
+                    "{kind:?} {} {} {}",
+                    record.key,
+                    record.version,
+                    Value::Object(record.body)
+                ));
+            }
+        }
+        found
+    }
+
+    /// All that a tenant has and that is not about jobs: to be the same before and after something
+    /// that must do nothing.
+    pub async fn everything(&self, memories: &[&str]) -> Vec<String> {
+        let about_jobs = [RecordKind::Job, RecordKind::Progress];
+        let kinds: Vec<RecordKind> = RecordKind::ALL
+            .into_iter()
+            .filter(|kind| !about_jobs.contains(kind) && !kind.is_inert())
+            .collect();
+        let mut all = self.records(&kinds).await;
+        for event in self.all_events().await {
+            if !event.body.kind().as_str().starts_with("pass.") {
+                all.push(format!(
+                    "{} {}",
+                    event.body.kind().as_str(),
+                    event.body.payload()
+                ));
+            }
+        }
+        for memory in memories {
+            for entry in self.live(memory).await {
+                let lineage = self.lineage(memory, entry.id.as_str()).await;
+                all.push(format!(
+                    "{memory} {} {} {:?} {lineage:?}",
+                    entry.id.as_str(),
+                    entry.content,
+                    entry.tags
+                ));
+            }
+        }
+        all
+    }
+
+    /// Waits for the end of a run.
+    pub async fn has_ended(&self, run: &Run) -> Run {
+        wait_for("the run ends", || async {
+            let run = self.engine.run(&self.caller, run.id.as_str()).await;
+            run.ok().filter(|run| run.state.status.is_terminal())
+        })
+        .await
+    }
+
+    /// Installs a workflow and starts a run of it.
+    pub async fn begin(&self, workflow: Value, configurable: Value) -> Run {
+        let id = workflow["id"].as_str().unwrap().to_owned();
+        self.engine
+            .put_workflow(&self.caller, &id, object(&workflow))
+            .await
+            .unwrap();
+        let new = NewRun {
+            workflow_id: id,
+            configurable: object(&configurable),
+            ..NewRun::default()
+        };
+        self.engine
+            .create_run(&self.caller, new, None)
+            .await
+            .unwrap()
+            .run
+    }
+
+    /// Installs a workflow and runs it to its end.
+    pub async fn run(&self, workflow: Value, configurable: Value) -> Run {
+        let run = self.begin(workflow, configurable).await;
+        self.carry_on(&run).await
+    }
+
+    /// Carries runs on until this one has ended.
+    pub async fn carry_on(&self, run: &Run) -> Run {
+        let (_stop, stopping) = watch::channel(false);
+        runner::start_runs(&self.engine, &stopping);
+        self.has_ended(run).await
+    }
+
+    /// What happened in a run, without its begin and its end, which tell of its own name and time.
+    pub async fn log(&self, run: &Run) -> Vec<String> {
+        let (log, _) = self
+            .engine
+            .run_events(&self.caller, run.id.as_str(), 0)
+            .await
+            .unwrap();
+        let line =
+            |event: &Event| format!("{} {}", event.body.kind().as_str(), event.body.payload());
+        let lines = log
+            .iter()
+            .filter(|event| !event.body.kind().as_str().starts_with("run."));
+        lines
+            .map(|event| line(event).replace(run.id.as_str(), "RUN"))
+            .collect()
+    }
+
+    /// A replay of a run that has ended.
+    pub async fn replay(&self, run: &Run) -> Run {
+        let fork = Fork {
+            mode: ForkMode::Replay,
+            from_seq: None,
+            overlay: None,
+        };
+        let forked = self
+            .engine
+            .fork_run(&self.caller, run.id.as_str(), fork, None)
+            .await
+            .unwrap()
+            .run;
+        let ended = self.carry_on(&forked).await;
+        assert_eq!(
+            ended.state.status,
+            RunStatus::Completed,
+            "{:?}",
+            ended.state.error
+        );
+        ended
+    }
+}

@@ -1,0 +1,40 @@
+//! What the tests of several crates share: the conformance suite of stores, a store that fails on
+//! purpose, hosts over a store that the environment chooses, private databases, repeatable chance,
+//! and one way to wait.
+//!
+//! Only tests use this crate: it is a development dependency and never part of the product.
+#![allow(
+    clippy::unwrap_used,
+    clippy::missing_panics_doc,
+    reason = "a test that cannot be prepared has failed"
+)]
+
+mod cases;
+pub mod conformance;
+#[cfg(feature = "engine")]
+pub mod env;
+mod fault_store;
+#[cfg(feature = "engine")]
+pub mod host;
+pub mod postgres;
+mod random;
+#[cfg(feature = "http")]
+pub mod server;
+pub mod storage;
+mod wait;
+
+pub use cases::cases;
+#[cfg(feature = "engine")]
+pub use env::TestEnv;
+pub use fault_store::FaultStore;
+#[cfg(feature = "engine")]
+pub use host::TestHost;
+pub use random::{Random, fresh_seed, given_seed};
+#[cfg(feature = "http")]
+pub use server::{TestResponse, TestServer};
+pub use wait::{DEADLINE, wait_for, wait_until, wait_until_blocking};
+
+use remem_core::Timestamp;
+
+/// The instant at which the clock of a test stands at first.
+pub const NOON: Timestamp = Timestamp(1_700_000_000_000);

@@ -1,0 +1,275 @@
+//! A host in process behind its real routes: real engine and store, a clock that tests set, names
+//! that count up.
+
+mod client;
+
+pub use client::TestResponse;
+
+use crate::TestEnv;
+use axum::Router;
+use remem_core::capability::{Capabilities, Facts};
+use remem_core::redact::SecretValue;
+use remem_core::{Agent, Permission, Policy, PrincipalId, TenantId, Workflow};
+use remem_engine::embedders::Embedders;
+use remem_engine::keys::KeyRequest;
+use remem_engine::ports::{Embedder, FixedClock, RecordedPost};
+use remem_engine::proposals::{Activation, Desk, Settings};
+use remem_engine::{Engine, HostKey, Parts, Secrets, VaultKey, runner};
+use remem_server::{App, router};
+use remem_store::Store;
+use std::sync::Arc;
+use tokio::sync::watch;
+
+/// Where the endpoints of memories are.
+pub const MEMORY: &str = "/v1/host/remembrancer/memory";
+/// The secret of the host that conformance checks look for.
+pub const CANARY: &str = "canary-of-the-vault-7391";
+/// A workflow that does nothing.
+pub const NOOP: &str = r#"{"id": "conformance-noop", "nodes": [{"id": "noop", "typeId": "core.noop", "config": {"summary": true}}]}"#;
+
+fn workflow(text: &str) -> Workflow {
+    Workflow::parse(serde_json::from_str(text).unwrap()).unwrap()
+}
+
+/// What the host of most tests has.
+const FACTS: Facts = Facts {
+    durable: true,
+    writable: true,
+    lexical: true,
+    semantic: false,
+    ttl: true,
+    forget: false,
+    compaction: false,
+    attribution: true,
+    snapshots: true,
+    workspace: true,
+    runs: true,
+    agents: true,
+    vault: true,
+    webhooks: true,
+    commitments: true,
+    proposals: true,
+    scheduling: true,
+};
+
+/// What a test's host is made of.
+struct Setup<'a> {
+    policy: Policy,
+    secrets: Vec<(&'a str, &'a str)>,
+    facts: Facts,
+    agents: Vec<Agent>,
+    seams: bool,
+    vault: Option<VaultKey>,
+    proposals: Settings,
+    embedder: Option<Arc<dyn Embedder>>,
+}
+
+impl Default for Setup<'_> {
+    fn default() -> Self {
+        let vault = Some(VaultKey::new([9; 32]));
+        let proposals = Settings::default();
+        Setup {
+            policy: Policy::default(),
+            secrets: vec![],
+            facts: FACTS,
+            agents: vec![],
+            seams: false,
+            vault,
+            proposals,
+            embedder: None,
+        }
+    }
+}
+
+/// A host with its routes, and a client of it.
+pub struct TestServer {
+    /// What it stands on: a second server on the same is a restart, or another node.
+    pub env: TestEnv,
+    /// The process.
+    pub engine: Arc<Engine>,
+    /// Its store.
+    pub store: Arc<dyn Store>,
+    /// Its time.
+    pub clock: Arc<FixedClock>,
+    /// What it posted to webhooks.
+    pub post: Arc<RecordedPost>,
+    /// Its routes.
+    pub router: Router,
+    /// Tells it to stop.
+    pub stop: watch::Sender<bool>,
+}
+
+impl TestServer {
+    /// As most tests need it.
+    pub async fn new() -> TestServer {
+        TestServer::with_policy(Policy::default(), vec![]).await
+    }
+
+    /// With the seams, a few workflows and the test secret.
+    pub async fn with_seams() -> TestServer {
+        TestServer::build(
+            TestEnv::new().await,
+            Setup {
+                seams: true,
+                ..Setup::default()
+            },
+        )
+        .await
+    }
+
+    /// With a model that makes vectors, and what the facts then say.
+    pub async fn with_embedder(embedder: Arc<dyn Embedder>) -> TestServer {
+        let facts = Facts {
+            semantic: true,
+            ..FACTS
+        };
+        TestServer::build(
+            TestEnv::new().await,
+            Setup {
+                facts,
+                embedder: Some(embedder),
+                ..Setup::default()
+            },
+        )
+        .await
+    }
+
+    /// Where applying a proposal takes so many approvals.
+    pub async fn with_approval_gate(quorum: u32) -> TestServer {
+        let proposals = Settings {
+            activation: Activation::ApprovalGate,
+            quorum,
+            ..Settings::default()
+        };
+        TestServer::build(
+            TestEnv::new().await,
+            Setup {
+                proposals,
+                ..Setup::default()
+            },
+        )
+        .await
+    }
+
+    /// With other limits, and secrets of the host.
+    pub async fn with_policy(policy: Policy, secrets: Vec<(&str, &str)>) -> TestServer {
+        TestServer::with_facts(policy, secrets, FACTS, vec![]).await
+    }
+
+    /// A host that has what the facts say, and agents of its own.
+    pub async fn with_facts(
+        policy: Policy,
+        secrets: Vec<(&str, &str)>,
+        facts: Facts,
+        agents: Vec<Agent>,
+    ) -> TestServer {
+        TestServer::build(
+            TestEnv::new().await,
+            Setup {
+                policy,
+                secrets,
+                facts,
+                agents,
+                ..Setup::default()
+            },
+        )
+        .await
+    }
+
+    /// On an environment that another server stood on.
+    pub async fn on(
+        env: TestEnv,
+        policy: Policy,
+        secrets: Vec<(&str, &str)>,
+        vault: Option<VaultKey>,
+    ) -> TestServer {
+        TestServer::build(
+            env,
+            Setup {
+                policy,
+                secrets,
+                vault,
+                ..Setup::default()
+            },
+        )
+        .await
+    }
+
+    async fn build(env: TestEnv, setup: Setup<'_>) -> TestServer {
+        let post = Arc::new(RecordedPost::default());
+        let key = HostKey::new([7; 32]);
+        let secrets = setup
+            .secrets
+            .into_iter()
+            .map(|(id, value)| (None, SecretValue::new(id, value)))
+            .collect();
+        let engine = Arc::new(Engine::new(Parts {
+            review: env.review.clone().map(Desk::over).unwrap_or_default(),
+            proposals: setup.proposals,
+            post: post.clone(),
+            envelope: remem_wire::webhook::envelope,
+            policy: setup.policy,
+            secrets: Secrets::new(&key, secrets),
+            vault: setup.vault,
+            test_secrets: vec![SecretValue::new(remem_engine::TEST_SECRET, CANARY)],
+            capabilities: Capabilities::compute(setup.facts),
+            workflows: if setup.seams {
+                vec![workflow(NOOP)]
+            } else {
+                Vec::new()
+            },
+            seams: setup.seams,
+            agents: setup.agents,
+            embedders: Embedders::new(setup.embedder, None),
+            ..Parts::new(
+                env.store.clone(),
+                env.directory.clone(),
+                env.clock.clone(),
+                env.ids.clone(),
+                key,
+            )
+        }));
+        let (stop, stopping) = watch::channel(false);
+        runner::start_runs(&engine, &stopping);
+        let router = router(App::new(engine.clone(), None, false, stopping));
+        let host = TestServer {
+            store: env.store.clone(),
+            clock: env.clock.clone(),
+            env,
+            engine,
+            post,
+            router,
+            stop,
+        };
+        host.key("a", "key-of-a", &Permission::ALL).await;
+        host
+    }
+
+    /// Adds a key with that text.
+    pub async fn key(&self, tenant: &str, text: &str, permissions: &[Permission]) {
+        let tenant = TenantId::parse(tenant).unwrap();
+        let request = KeyRequest {
+            tenant,
+            label: String::new(),
+            permissions: permissions.to_vec(),
+            expires_at: None,
+            principal: None,
+        };
+        self.engine.add_key(text, request).await.unwrap();
+    }
+
+    /// A key of a user of tenant `a`; its text is the user's name.
+    pub async fn user(&self, name: &str) {
+        let tenant = TenantId::parse("a").unwrap();
+        let principal = PrincipalId::parse(name);
+        let permissions = Permission::ALL.to_vec();
+        let request = KeyRequest {
+            tenant,
+            label: String::new(),
+            permissions,
+            expires_at: None,
+            principal,
+        };
+        self.engine.add_key(name, request).await.unwrap();
+    }
+}

@@ -1,0 +1,61 @@
+//! Which store a test runs on: SQLite in process memory, or a private PostgreSQL database when
+//! `REMEM_TEST_STORE=postgres`. The same tests run on both.
+
+use crate::postgres::Database;
+use remem_store::{Directory, Review, Store};
+use remem_store_sql::postgres::{Options, PostgresStore};
+use remem_store_sql::{Location, SqliteDirectory, SqliteStore};
+use std::sync::Arc;
+
+/// A store with its other faces.
+#[derive(Clone)]
+pub struct Storage {
+    /// Memory.
+    pub store: Arc<dyn Store>,
+    /// Proposals under review.
+    pub review: Arc<dyn Review>,
+    /// Tenants and keys.
+    pub directory: Arc<dyn Directory>,
+}
+
+/// Whether this run is about PostgreSQL.
+#[must_use]
+pub fn is_postgres() -> bool {
+    std::env::var("REMEM_TEST_STORE").is_ok_and(|store| store == "postgres")
+}
+
+/// An empty store of the kind that the environment chooses.
+pub async fn open() -> Storage {
+    if is_postgres() {
+        postgres().await
+    } else {
+        sqlite(Location::Memory)
+    }
+}
+
+/// SQLite at a location; its directory is in process memory.
+#[must_use]
+pub fn sqlite(location: Location) -> Storage {
+    let store = Arc::new(SqliteStore::open(location, 1).unwrap());
+    Storage {
+        store: store.clone(),
+        review: store,
+        directory: Arc::new(SqliteDirectory::open(&Location::Memory).unwrap()),
+    }
+}
+
+async fn postgres() -> Storage {
+    let options = Options {
+        // The clock of the test decides, not the machine's.
+        local_ms: || 0,
+        ..Database::fresh().await.options(4)
+    };
+    let store = PostgresStore::open(options).await.unwrap();
+    let directory = Arc::new(store.directory());
+    let store = Arc::new(store);
+    Storage {
+        store: store.clone(),
+        review: store,
+        directory,
+    }
+}
