@@ -168,9 +168,10 @@ impl Setup {
             (1..=100).contains(&cli.starts),
             "--starts must be between 1 and 100"
         );
-        let remem = cli.remem.clone().unwrap_or_else(|| {
-            Path::new(env!("CARGO_MANIFEST_DIR")).join("../target/dist/remem")
-        });
+        let remem = cli
+            .remem
+            .clone()
+            .unwrap_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("../target/dist/remem"));
         // The redactor and the plan of consolidation are measured in this process.
         if !matches!(
             cli.benchmark,
