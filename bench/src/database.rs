@@ -6,7 +6,7 @@ use crate::Setup;
 use crate::host::{Host, command, timed};
 use crate::{facts, table};
 use anyhow::{Context, anyhow, ensure};
-use remem_store_sql::postgres::{EXACT_MAX, Options, PostgresStore, Target, migrate};
+use remem_store_sql::postgres::{EXACT_MAX, Options, PostgresStore, Target, WAITERS_MAX, migrate};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -229,6 +229,7 @@ pub async fn store_with(url: &str, exact_max: u32) -> anyhow::Result<PostgresSto
         worker: None,
         connections: 8,
         wait,
+        waiters_max: WAITERS_MAX,
         deadline,
         exact_max,
         local_ms: || 0,

@@ -68,7 +68,7 @@ struct Measure {
     /// What to measure.
     #[arg(value_enum)]
     benchmark: Benchmark,
-    /// The program to measure [default: target/release/remem of this workspace].
+    /// The program to measure [default: target/dist/remem of this workspace].
     #[arg(long, value_name = "PATH")]
     remem: Option<PathBuf>,
     /// Folder for data; must be on the disk to be measured.
@@ -168,9 +168,10 @@ impl Setup {
             (1..=100).contains(&cli.starts),
             "--starts must be between 1 and 100"
         );
-        let remem = cli.remem.clone().unwrap_or_else(|| {
-            Path::new(env!("CARGO_MANIFEST_DIR")).join("../target/release/remem")
-        });
+        let remem = cli
+            .remem
+            .clone()
+            .unwrap_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("../target/dist/remem"));
         // The redactor and the plan of consolidation are measured in this process.
         if !matches!(
             cli.benchmark,

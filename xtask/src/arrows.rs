@@ -32,6 +32,10 @@ const ARROWS: [(&str, &[&str]); 10] = [
         ],
     ),
     (
+        "remem-eval",
+        &["remem", "remem-core", "remem-engine", "remem-wire"],
+    ),
+    (
         TESTKIT,
         &[
             "remem-core",
@@ -42,15 +46,11 @@ const ARROWS: [(&str, &[&str]); 10] = [
             "remem-wire",
         ],
     ),
-    (
-        "remem-eval",
-        &["remem", "remem-core", "remem-engine", "remem-wire"],
-    ),
 ];
-/// What tests share. No crate uses it but as a development dependency.
-const TESTKIT: &str = "remem-testkit";
 /// Programs with the only crates that may depend on them, tests and tools included.
 const USERS: [(&str, &[&str]); 2] = [("remem", &["remem-eval"]), ("remem-eval", &[])];
+/// What tests share. No crate uses it but as a development dependency.
+const TESTKIT: &str = "remem-testkit";
 /// What a crate must not use from outside, because it would let it do what it may not.
 const FORBIDDEN: [(&str, &[&str]); 4] = [
     (

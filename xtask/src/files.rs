@@ -10,11 +10,12 @@ const FUNCTION_LINES_MAX: usize = 100;
 /// Pure tables, one entry after another.
 const TABLES: [&str; 3] = ["lookalikes.rs", "table.rs", "cli.rs"];
 /// Things that must not be in the tree, and why.
-const BANNED: [(&str, &str); 6] = [
+const BANNED: [(&str, &str); 7] = [
     ("/wor", "k/ is a path of one machine"),
     ("../shar", "ed is not part of the project"),
     ("/ro", "ot/ is a path of one machine"),
     ("#[ign", "ore] hides a test: mend it or remove it"),
+    ("<<<<", "<<< HEAD is an unfinished merge"),
     ("FIX", "ME: mend it or write it down where users look"),
     ("crates", ".io/ is a registry's host"),
 ];

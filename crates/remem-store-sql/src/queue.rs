@@ -5,10 +5,11 @@
 //! comes back for more; nobody waits for a timer, so an idle tenant commits at once.
 
 use remem_core::Batch;
-use remem_store::{Committed, StoreError};
+use remem_store::{Committed, StoreError, deadline};
 use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use tokio::sync::oneshot;
+use tokio::time::Instant;
 
 /// Batches in one transaction.
 const GROUP_BATCHES_MAX: usize = 512;
@@ -25,6 +26,19 @@ pub(crate) type Answer<T> = oneshot::Sender<Result<T, StoreError>>;
 pub(crate) struct Waiting {
     pub batch: Batch,
     pub answer: Answer<Committed>,
+    /// Until when its request waits, if there is one.
+    pub deadline: Option<Instant>,
+}
+
+impl Waiting {
+    /// A batch of the request under way.
+    pub fn new(batch: Batch, answer: Answer<Committed>) -> Waiting {
+        Waiting {
+            batch,
+            answer,
+            deadline: deadline::current(),
+        }
+    }
 }
 
 /// What a leader does: commit a batch, or other work `W` that needs the writer between two groups.

@@ -6,6 +6,7 @@
 //! held across calls.
 #![warn(missing_docs)]
 
+pub mod deadline;
 pub mod directory;
 pub mod kin;
 pub mod read;

@@ -5,7 +5,7 @@
     reason = "tests drive their own connections and read the machine's clock"
 )]
 
-use remem_store_sql::postgres::{EXACT_MAX, Options, PostgresStore, Target, migrate};
+use remem_store_sql::postgres::{EXACT_MAX, Options, PostgresStore, Target, WAITERS_MAX, migrate};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use tokio_postgres::{Client, NoTls};
@@ -41,12 +41,48 @@ impl Database {
         let count = COUNT.fetch_add(1, Ordering::SeqCst);
         // Processes of one run, and runs one after another, share a server.
         let name = format!("t{}_{}_{count}", now().as_secs(), std::process::id());
-        let server = server_url();
-        connect(&server)
-            .await
+        Database::create(&connect(&server_url()).await, name).await
+    }
+
+    /// One that the tests of a topic share and only read: the first of them fills it.
+    ///
+    /// cargo-nextest runs each test in a process of its own and tells it the id of the run, from
+    /// which the database has its name. Without nextest it is shared within the process by the
+    /// caller.
+    pub async fn shared(topic: &str, fill: impl AsyncFnOnce(&Database)) -> Database {
+        let Ok(run) = std::env::var("NEXTEST_RUN_ID") else {
+            let database = Database::fresh().await;
+            fill(&database).await;
+            return database;
+        };
+        let name = format!("{topic}_{}", run.replace('-', "_"));
+        let server = connect(&server_url()).await;
+        let lock = "SELECT pg_advisory_lock(hashtext($1))";
+        server.execute(lock, &[&name]).await.unwrap();
+        let filled = "SELECT 1 FROM pg_database
+             WHERE datname = $1 AND shobj_description(oid, 'pg_database') = 'filled'";
+        if server.query_opt(filled, &[&name]).await.unwrap().is_some() {
+            return Database::named(name);
+        }
+        let database = Database::create(&server, name).await;
+        database.migrate().await;
+        fill(&database).await;
+        let note = format!("COMMENT ON DATABASE {} IS 'filled'", database.name);
+        server.batch_execute(&note).await.unwrap();
+        // The lock ends with the connection.
+        database
+    }
+
+    async fn create(server: &Client, name: String) -> Database {
+        server
             .batch_execute(&format!("CREATE DATABASE {name}"))
             .await
             .unwrap();
+        Database::named(name)
+    }
+
+    fn named(name: String) -> Database {
+        let server = server_url();
         let (place, _) = server.rsplit_once('/').unwrap();
         let host = place.rsplit_once('@').unwrap().1;
         Database {
@@ -56,12 +92,16 @@ impl Database {
         }
     }
 
+    async fn migrate(&self) {
+        migrate(&Target::parse(&self.admin_url).unwrap(), PASSWORD)
+            .await
+            .unwrap();
+    }
+
     /// A migrated one.
     pub async fn fresh() -> Database {
         let database = Database::empty().await;
-        migrate(&Target::parse(&database.admin_url).unwrap(), PASSWORD)
-            .await
-            .unwrap();
+        database.migrate().await;
         database
     }
 
@@ -79,6 +119,7 @@ impl Database {
             connections,
             // Long enough for a machine that is busy with other tests.
             wait: Duration::from_secs(20),
+            waiters_max: WAITERS_MAX,
             deadline: Duration::from_secs(20),
             exact_max: EXACT_MAX,
             local_ms: || i64::try_from(now().as_millis()).unwrap(),

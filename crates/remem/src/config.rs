@@ -17,6 +17,7 @@ use remem_core::{Permission, Policy, Profiles, ShapePolicy, Timing};
 use remem_engine::bearer::Algorithm;
 use remem_engine::commitments::{Arm, CommitmentRules};
 use remem_engine::proposals::{Activation, QUORUM_MAX, Settings};
+use remem_store_sql::postgres::WAITERS_MAX;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -67,8 +68,11 @@ pub struct Storage {
     pub readers: usize,
     /// Connections to the database for requests.
     pub connections: usize,
-    /// How long a request waits for one of them before it is told to come back, in milliseconds.
+    /// How long anybody waits for one of them, opening it included, in milliseconds; a request
+    /// waits until its deadline if that comes first.
     pub wait_ms_max: u64,
+    /// How many requests of one tenant wait for one of them at a time.
+    pub waiters_max: usize,
     /// How long a database transaction may take, in milliseconds.
     pub deadline_ms: u64,
     /// Database URL for passes, if the worker's role has a login of its own.
@@ -205,6 +209,7 @@ pub struct Limits {
     pub metadata_bytes_max: usize,
     pub batch_entries_max: usize,
     pub request_bytes_max: usize,
+    pub request_ms_max: u64,
     pub list_limit_max: u32,
     pub search_limit_max: u32,
     pub feeds_max: usize,
@@ -238,7 +243,8 @@ impl Default for Storage {
             database: None,
             readers: 4,
             connections: 16,
-            wait_ms_max: 2_000,
+            wait_ms_max: 60_000,
+            waiters_max: WAITERS_MAX,
             deadline_ms: 10_000,
             worker_database: None,
             host_key_file: None,
@@ -335,6 +341,7 @@ impl Default for Limits {
             metadata_bytes_max: p.metadata_bytes_max,
             batch_entries_max: p.batch_entries_max,
             request_bytes_max: p.request_bytes_max,
+            request_ms_max: p.request_ms_max,
             list_limit_max: p.list_limit_max,
             search_limit_max: p.search_limit_max,
             feeds_max: p.feeds_max,
@@ -481,12 +488,17 @@ impl Config {
             self.storage.connections >= 1 && self.storage.deadline_ms >= 100,
             "storage.connections or storage.deadline_ms is too small"
         );
+        anyhow::ensure!(
+            self.storage.waiters_max >= 1 && l.request_ms_max >= 1,
+            "storage.waiters_max and limits.request_ms_max must be at least 1"
+        );
         Ok(Policy {
             content_bytes_max: l.content_bytes_max,
             tags_max: l.tags_max,
             metadata_bytes_max: l.metadata_bytes_max,
             batch_entries_max: l.batch_entries_max,
             request_bytes_max: l.request_bytes_max,
+            request_ms_max: l.request_ms_max,
             list_limit_max: l.list_limit_max,
             search_limit_max: l.search_limit_max,
             feeds_max: l.feeds_max,

@@ -257,6 +257,7 @@ fn options(config: &Config, url: &str) -> anyhow::Result<Options> {
         worker,
         connections: config.storage.connections,
         wait: Duration::from_millis(config.storage.wait_ms_max),
+        waiters_max: config.storage.waiters_max,
         deadline: Duration::from_millis(config.storage.deadline_ms),
         exact_max: postgres::EXACT_MAX,
         local_ms: || SystemClock.now().0,

@@ -1,22 +1,42 @@
-//! What every request passes: measured, logged by its route (never by its path or body), and
-//! guarded against panics.
+//! What every request passes: measured, logged by its route (never by its path or body), given its
+//! deadline, and guarded against panics.
 
 use super::render;
 use axum::Router;
-use axum::extract::{MatchedPath, Request};
-use axum::middleware::{Next, from_fn};
+use axum::extract::{MatchedPath, Request, State};
+use axum::middleware::{Next, from_fn, from_fn_with_state};
 use axum::response::Response;
+use remem_core::sabotage;
+use remem_store::deadline;
 use remem_wire::Problem;
 use std::any::Any;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 use tower_http::catch_panic::CatchPanicLayer;
 
-pub(super) fn wrap(router: Router) -> Router {
+/// Until when a request waits for storage: for code that does not run in the request's own task.
+#[derive(Clone, Copy)]
+pub(crate) struct RequestDeadline(pub tokio::time::Instant);
+
+/// `limit` is how long after its arrival a request may still wait for storage.
+pub(super) fn wrap(router: Router, limit: Duration) -> Router {
     // The route is known only inside the router, hence `route_layer`-like placement: observe sits
     // within, guard outside.
     router
+        .layer(from_fn_with_state(limit, set_deadline))
         .layer(from_fn(observe))
         .layer(CatchPanicLayer::custom(panicked))
+}
+
+/// A stream's body is read after its handler has returned, so it has no deadline.
+async fn set_deadline(State(limit): State<Duration>, mut request: Request, next: Next) -> Response {
+    let wait = sabotage!(
+        "a-request-has-no-deadline",
+        limit,
+        Duration::from_secs(3_600)
+    );
+    let at = tokio::time::Instant::now() + wait;
+    request.extensions_mut().insert(RequestDeadline(at));
+    deadline::within(at, next.run(request)).await
 }
 
 fn panicked(_: Box<dyn Any + Send>) -> Response {

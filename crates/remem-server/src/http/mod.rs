@@ -30,6 +30,8 @@ mod workflows;
 mod workshop;
 mod workspace;
 
+pub(crate) use layers::RequestDeadline;
+
 use crate::door::EngineDoor;
 use crate::mcp;
 use axum::Router;
@@ -40,6 +42,7 @@ use remem_engine::Engine;
 use remem_wire::{Failure, Problem};
 use serde::Serialize;
 use std::sync::Arc;
+use std::time::Duration;
 use tokio::sync::watch;
 use utoipa::OpenApi;
 use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityScheme};
@@ -259,12 +262,12 @@ pub fn router(app: App) -> Router {
             .merge(seam_passes::routes())
             .merge(seam_standing::routes());
     }
-    layers::wrap(
-        routes
-            .fallback(not_found)
-            .method_not_allowed_fallback(method_not_allowed)
-            .with_state(app),
-    )
+    let limit = Duration::from_millis(app.engine.policy().request_ms_max);
+    let routes = routes
+        .fallback(not_found)
+        .method_not_allowed_fallback(method_not_allowed)
+        .with_state(app);
+    layers::wrap(routes, limit)
 }
 
 async fn not_found() -> Response {

@@ -8,6 +8,7 @@ use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::sse::Event as Frame;
 use remem_core::Event;
+use remem_store::deadline;
 use remem_wire::run::{RunEventDoc, RunEvents, RunEventsQuery};
 use remem_wire::{ErrorBody, Problem};
 use std::time::Duration;
@@ -85,12 +86,10 @@ pub(super) async fn poll_run(
     Params(query): Params<RunEventsQuery>,
 ) -> Answer {
     let wait = Duration::from_secs(query.timeout.unwrap_or(0).min(WAIT_SECONDS_MAX));
-    events(
-        door.engine
-            .poll_run(&door.caller, &id, after(query.last_sequence), wait)
-            .await
-            .map_err(fail)?,
-    )
+    let from = after(query.last_sequence);
+    let poll = door.engine.poll_run(&door.caller, &id, from, wait);
+    // The wait that the caller asked for is not one for storage.
+    events(deadline::extended(wait, poll).await.map_err(fail)?)
 }
 
 fn frame(event: &Event) -> Option<Frame> {

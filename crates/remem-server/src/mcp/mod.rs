@@ -8,7 +8,9 @@ mod recall;
 mod workshop;
 
 use crate::door::{Door, EngineDoor};
+use crate::http::RequestDeadline;
 use params::{DeleteParams, GetParams, ListParams, PutParams, StatsParams};
+use remem_store::deadline;
 use remem_wire::error::data_hint;
 use remem_wire::memory::{GetQuery, ListQuery, ReadQuery};
 use remem_wire::reader::shown;
@@ -232,10 +234,16 @@ impl ServerHandler for MemoryTools {
         request: CallToolRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
-        let called = self
+        // A tool is called in a task of its own, which does not know the request's deadline.
+        let parts = context.extensions.get::<axum::http::request::Parts>();
+        let until = parts.and_then(|parts| parts.extensions.get::<RequestDeadline>().copied());
+        let call = self
             .tool_router
-            .call(ToolCallContext::new(self, request, context))
-            .await?;
+            .call(ToolCallContext::new(self, request, context));
+        let called = match until {
+            Some(RequestDeadline(at)) => deadline::within(at, call).await?,
+            None => call.await?,
+        };
         let CallToolResponse::Complete(result) = &called else {
             return Ok(called);
         };

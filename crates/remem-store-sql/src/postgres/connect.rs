@@ -21,8 +21,14 @@ use tokio_postgres::tls::MakeTlsConnect;
 use tokio_postgres::{Client, Config, Connection, Socket};
 use tokio_postgres_rustls::MakeRustlsConnect;
 
-/// A connection attempt that takes longer has failed.
-const CONNECT_WITHIN: Duration = Duration::from_secs(2);
+/// How long a connection outside the pools (for the monitor, for a look before the start, for
+/// `migrate`) may take to open, handshake and password check included. As generous as a pass that
+/// waits: a server that is slow is not one that is gone.
+const CONNECT_WITHIN: Duration = Duration::from_secs(60);
+/// How long the first packets of such a connection may stay unanswered, unless the URL says
+/// `connect_timeout`. The server's kernel answers them, however busy its processes are; silence
+/// means that nobody is there, and another attempt finds out sooner when somebody is again.
+const REACHED_WITHIN: Duration = Duration::from_secs(2);
 
 /// Bounds on what one session may hold up: a lock that another one waits for, a transaction that
 /// its node forgot. `synchronous_commit` is named so that a default of the server cannot take away
@@ -71,7 +77,6 @@ impl Target {
         }
         config
             .application_name("remem")
-            .connect_timeout(CONNECT_WITHIN)
             .keepalives_idle(Duration::from_secs(10));
         config.tcp_user_timeout(Duration::from_secs(10));
         let tls = encryption(
@@ -110,14 +115,9 @@ impl Target {
         target
     }
 
-    /// Up to `size` connections; who finds none free waits for `wait` at the most. No statement
-    /// takes longer than `deadline`.
-    pub(super) fn pool(
-        &self,
-        size: usize,
-        wait: Duration,
-        deadline: Duration,
-    ) -> Result<Pool, StoreError> {
+    /// Up to `size` connections, in which no statement takes longer than `deadline`. How long a
+    /// caller waits for one, and for one to be opened, is `connections`' to say.
+    pub(super) fn pool(&self, size: usize, deadline: Duration) -> Result<Pool, StoreError> {
         let manager = ManagerConfig {
             recycling_method: RecyclingMethod::Fast,
         };
@@ -141,9 +141,6 @@ impl Target {
             manager,
         ))
         .max_size(size.max(1))
-        .wait_timeout(Some(wait))
-        .create_timeout(Some(CONNECT_WITHIN))
-        .recycle_timeout(Some(CONNECT_WITHIN))
         .runtime(Runtime::Tokio1)
         .post_create(set_up)
         .build()
@@ -152,9 +149,12 @@ impl Target {
 
     /// A connection of its own, with the task that drives it.
     pub(super) async fn connect(&self) -> Result<(Client, Driver), StoreError> {
-        let attempt =
-            tokio::time::timeout(CONNECT_WITHIN, self.config.connect(self.tls.clone())).await;
-        attempt
+        let mut config = self.config.clone();
+        if config.get_connect_timeout().is_none() {
+            config.connect_timeout(REACHED_WITHIN);
+        }
+        tokio::time::timeout(CONNECT_WITHIN, config.connect(self.tls.clone()))
+            .await
             .map_err(|_| super::error::unavailable(super::error::DatabaseError::Deadline))?
             .map_err(failed)
     }

@@ -35,7 +35,7 @@ struct Kept<K, V>(Mutex<HashMap<K, (u64, Instant, V)>>);
 impl<K: std::hash::Hash + Eq + Clone, V: Clone> Kept<K, V> {
     fn find(&self, shared: &Shared, key: &K) -> Option<V> {
         // Without the monitor's connection nobody would tell of a change.
-        if !shared.reachable.load(Ordering::SeqCst) {
+        if !shared.health().is_answering() {
             return None;
         }
         let kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -131,7 +131,7 @@ impl Directory for PostgresDirectory {
         let rows = self
             .shared
             .gate
-            .read(Role::App, Identity::host(), sql, &[&id.as_str()])
+            .read(Role::App, Identity::host_for(id), sql, &[&id.as_str()])
             .await?;
         let found = rows.first().map(tenant).transpose()?;
         if let Some(found) = &found {
@@ -143,7 +143,7 @@ impl Directory for PostgresDirectory {
     async fn is_reachable(&self) -> bool {
         sabotage!(
             "postgres-ready-without-a-database",
-            self.shared.reachable.load(Ordering::SeqCst),
+            self.shared.health().is_answering(),
             true
         )
     }

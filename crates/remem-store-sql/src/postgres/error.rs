@@ -1,7 +1,7 @@
 //! Database errors as the seam knows them. PostgreSQL puts values into its texts ("Key (id)=(…)
 //! already exists"), so only the code and the name of the constraint go on.
 
-use deadpool_postgres::{PoolError, TimeoutType};
+use deadpool_postgres::PoolError;
 use remem_core::RuleId;
 use remem_store::StoreError;
 use tokio_postgres::Error;
@@ -20,6 +20,8 @@ pub(super) enum DatabaseError {
     Connection(String),
     #[error("the database did not answer within the deadline")]
     Deadline,
+    #[error("the database is down")]
+    Down,
 }
 
 /// Maps a database error to what the caller can do about it.
@@ -83,10 +85,9 @@ pub(super) fn unavailable(error: DatabaseError) -> StoreError {
     StoreError::Unavailable(Box::new(error))
 }
 
-/// No connection: waited too long for a free one (come back soon), or none can be made.
+/// Why the pool made no connection.
 pub(super) fn no_connection(error: PoolError) -> StoreError {
     match error {
-        PoolError::Timeout(TimeoutType::Wait) => StoreError::Busy,
         PoolError::Backend(error) => match failed(error) {
             // A statement of the set-up that is refused is the server's state, not a race that this
             // caller lost.

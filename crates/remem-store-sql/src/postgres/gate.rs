@@ -1,5 +1,5 @@
-//! The gate: the one place that hands out connections, and every use of one is a transaction with
-//! an identity.
+//! The gate: the one place that uses connections, and every use of one is a transaction with an
+//! identity.
 //!
 //! Row-level security reads who is acting from settings that are local to a transaction (`SET
 //! LOCAL`, here as `set_config(…, true)` because that takes parameters). Outside this file nobody
@@ -9,8 +9,10 @@
 //! Statements of a transaction that do not depend on each other are sent together, so that a read
 //! costs one trip to the database and a group commit two.
 
-use super::error::{DatabaseError, failed, no_connection, unavailable};
-use deadpool_postgres::{Object, Pool};
+use super::connections::Connections;
+use super::error::{DatabaseError, failed, unavailable};
+use super::waiters::Account;
+use deadpool_postgres::Object;
 use remem_core::{Actor, Scope, TenantId};
 use remem_core::{sabotage, sabotage_sql};
 use remem_store::{KeyHash, StoreError};
@@ -38,6 +40,8 @@ pub(crate) struct Identity<'a> {
     tenant: Option<&'a TenantId>,
     user: &'a str,
     key: Option<&'a KeyHash>,
+    /// On whose account the host acts, where the tenant is not to be told to the policies.
+    on_behalf_of: Option<&'a TenantId>,
 }
 
 impl<'a> Identity<'a> {
@@ -54,7 +58,7 @@ impl<'a> Identity<'a> {
         Identity {
             tenant: Some(tenant),
             user: actor.as_str(),
-            key: None,
+            ..Identity::default()
         }
     }
 
@@ -80,6 +84,21 @@ impl<'a> Identity<'a> {
     pub fn host() -> Identity<'a> {
         Identity::default()
     }
+
+    /// The host itself, for a request of a tenant: what it waits for counts as the tenant's.
+    pub fn host_for(tenant: &'a TenantId) -> Identity<'a> {
+        Identity {
+            on_behalf_of: Some(tenant),
+            ..Identity::default()
+        }
+    }
+
+    /// On whose account this identity waits for a connection; none for the host's own work.
+    fn account(&self) -> Option<Account> {
+        let tenant = self.tenant.or(self.on_behalf_of);
+        let key = self.key.map(|hash| Account::Key(*hash));
+        tenant.map(|id| Account::Tenant(id.clone())).or(key)
+    }
 }
 
 /// The setting that names who is acting. It names an identity and no capability, so that whatever
@@ -103,9 +122,7 @@ pub(crate) fn call<'a>(sql: &'a str, params: &[&'a (dyn ToSql + Sync)]) -> Call<
 }
 
 pub(crate) struct Gate {
-    pub app: Pool,
-    pub worker: Pool,
-    pub reviewer: Pool,
+    pub connections: Connections,
     /// How long a transaction may take, from the first statement to its end.
     pub deadline: Duration,
     /// Whether pgvector is there.
@@ -115,15 +132,6 @@ pub(crate) struct Gate {
 }
 
 impl Gate {
-    async fn connection(&self, role: Role) -> Result<Object, StoreError> {
-        let pool = match role {
-            Role::App => &self.app,
-            Role::Worker => &self.worker,
-            Role::Reviewer => &self.reviewer,
-        };
-        pool.get().await.map_err(no_connection)
-    }
-
     /// One read-only transaction of one statement, in one trip.
     pub async fn read(
         &self,
@@ -221,7 +229,7 @@ impl Gate {
             })
             .unwrap_or_default();
         let transaction = Transaction {
-            db: Some(self.connection(role).await?),
+            db: Some(self.connections.get(role, who.account()).await?),
             deadline: self.deadline,
         };
         let mut all = vec![call(

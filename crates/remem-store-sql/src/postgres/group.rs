@@ -14,10 +14,11 @@ use super::save::{ClockColumns, Saving, Writes, calls};
 use super::shared::Shared;
 use crate::queue::{Job, Leading, Queue, Waiting, hear, tell};
 use remem_core::{Actor, Batch, Rejection, Revision, TenantId};
-use remem_store::{Committed, StoreError};
+use remem_store::{Committed, StoreError, deadline};
 use std::convert::Infallible;
 use std::sync::Arc;
 use tokio::sync::oneshot;
+use tokio::time::Instant;
 
 /// Entries that end within this time are worth waking passes for.
 const SOON_MS: i64 = 1_000;
@@ -31,7 +32,7 @@ pub(super) async fn commit(shared: &Arc<Shared>, batch: Batch) -> Result<Committ
     let (answer, answered) = oneshot::channel();
     if handle
         .commits
-        .submit(Job::Commit(Waiting { batch, answer }))?
+        .submit(Job::Commit(Waiting::new(batch, answer)))?
     {
         let shared = shared.clone();
         #[expect(
@@ -54,11 +55,34 @@ async fn lead(shared: &Shared, tenant: &TenantId, commits: &Commits) {
             leading.done = true;
             return;
         }
-        for part in by_actor(group) {
+        for part in by_actor(in_time(group)) {
             metrics::histogram!("remem_commit_group_batches").record(part.len() as f64);
-            commit_group(shared, tenant, part).await;
+            match latest_deadline(&part) {
+                Some(latest) => {
+                    deadline::within(latest, commit_group(shared, tenant, part)).await;
+                }
+                None => commit_group(shared, tenant, part).await,
+            }
         }
     }
+}
+
+/// Refuses batches whose requests have passed their deadlines in the queue; returns the others.
+fn in_time(group: Vec<Waiting>) -> Vec<Waiting> {
+    let now = Instant::now();
+    let is_late = |waiting: &Waiting| waiting.deadline.is_some_and(|deadline| deadline <= now);
+    let (late, in_time): (Vec<_>, Vec<_>) = group.into_iter().partition(is_late);
+    for waiting in late {
+        tell(waiting.answer, Err(StoreError::Busy));
+    }
+    in_time
+}
+
+/// Until when a group may wait for its connection: as long as one of its requests may. None if a
+/// batch in it belongs to no request.
+fn latest_deadline(group: &[Waiting]) -> Option<Instant> {
+    let deadlines: Option<Vec<Instant>> = group.iter().map(|waiting| waiting.deadline).collect();
+    deadlines?.into_iter().max()
 }
 
 /// A transaction has one identity. What touches nobody's own memory goes with any; the rest, in its

@@ -2,11 +2,12 @@
 //! database.
 //!
 //! This file owns what a node holds open; statements live in `read`, `search`, `load`, `save`,
-//! `maintain`, `verify`, and nobody but `gate` hands out a connection.
+//! `maintain`, `verify`, and nobody but `gate` uses a connection of a pool.
 
 mod apply;
 mod columns;
 mod connect;
+mod connections;
 pub(crate) mod copy;
 mod directory;
 mod entry;
@@ -14,6 +15,7 @@ mod error;
 pub(crate) mod gate;
 mod group;
 mod guard;
+mod health;
 mod lineage;
 mod load;
 mod maintain;
@@ -29,6 +31,7 @@ mod shared;
 mod tie;
 mod vector;
 mod verify;
+mod waiters;
 mod workshop;
 
 pub use connect::{Target, UrlError};
@@ -38,7 +41,9 @@ pub use schema::{Migrated, Roles, SchemaError, migrate};
 
 use crate::stored::refuse_inert;
 use async_trait::async_trait;
+use connections::Connections;
 use gate::{Gate, Identity, Role, call};
+use health::HealthReport;
 use remem_core::{
     Actor, Batch, Entry, EntryId, Event, Fence, MemoryRef, ModelId, Record, RecordKind, Revision,
     RuleId, RunId, Scope, Seq, Subject, TenantId, Timestamp, WorldId,
@@ -54,6 +59,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
+use waiters::Waiters;
 
 /// Connections for passes: few, since they only save time.
 const WORKER_CONNECTIONS: usize = 2;
@@ -65,6 +71,11 @@ const REVIEWER_CONNECTIONS: usize = 1;
 /// (`docs/recall.md`).
 pub const EXACT_MAX: u32 = 20_000;
 
+/// How many requests of one tenant wait for a connection at a time, where nobody says otherwise.
+/// More than a busy tenant's clients send at once, so that a burst is served; few enough that callers of other tenants, who are served in turn, still get theirs in time: at a
+/// few milliseconds a transaction, 16 connections serve as many in a tenth of a second.
+pub const WAITERS_MAX: usize = 256;
+
 /// How to open a database.
 pub struct Options {
     /// The database, as the application's role.
@@ -74,8 +85,12 @@ pub struct Options {
     pub worker: Option<Target>,
     /// Connections for requests.
     pub connections: usize,
-    /// How long a request waits for one of them.
+    /// How long anybody waits for a connection, opening it included. A request waits until its
+    /// deadline (`remem_store::deadline`) if that comes first.
     pub wait: Duration,
+    /// How many requests of one tenant wait at a time; further ones are `Busy` at once:
+    /// `WAITERS_MAX`.
+    pub waiters_max: usize,
     /// How long a transaction may take.
     pub deadline: Duration,
     /// Up to how many vectors of a kind a memory's are compared one by one: `EXACT_MAX`.
@@ -125,11 +140,14 @@ impl PostgresStore {
             .as_role(&Roles::of(&server.database).reviewer);
         examine(&reviewer).await?;
         let gate = Gate {
-            app: options
-                .target
-                .pool(options.connections, options.wait, options.deadline)?,
-            worker: worker.pool(WORKER_CONNECTIONS, options.wait, options.deadline)?,
-            reviewer: reviewer.pool(REVIEWER_CONNECTIONS, options.wait, options.deadline)?,
+            connections: Connections {
+                app: options.target.pool(options.connections, options.deadline)?,
+                worker: worker.pool(WORKER_CONNECTIONS, options.deadline)?,
+                reviewer: reviewer.pool(REVIEWER_CONNECTIONS, options.deadline)?,
+                health: HealthReport::new(),
+                waiters: Waiters::new(options.waiters_max),
+                wait: options.wait,
+            },
             deadline: options.deadline,
             vectors: server.vectors,
             exact_max: options.exact_max.into(),

@@ -7,46 +7,85 @@
 
 use super::connect::{Driver, Target};
 use super::error::{DatabaseError, failed, unavailable};
+use super::health::Health;
 use super::shared::Shared;
 use remem_core::sabotage;
 use remem_store::StoreError;
+use std::convert::Infallible;
 use std::future::poll_fn;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 use tokio::sync::mpsc;
 use tokio_postgres::types::ToSql;
-use tokio_postgres::{AsyncMessage, Client, Notification, Statement};
+use tokio_postgres::{AsyncMessage, Client, Error, Notification, Statement};
 
 /// Commits.
 const COMMITS: &str = "remem_commit";
 /// Changes of tenants and keys.
 pub(super) const DIRECTORY: &str = "remem_directory";
 const BEAT: Duration = Duration::from_millis(250);
-const BEAT_WITHIN: Duration = Duration::from_millis(500);
+/// An answer that takes longer is late.
+const LATE_AFTER: Duration = Duration::from_millis(500);
+/// A database that is silent for so long is down. A shorter stall, say of a machine that is busy,
+/// is not worth refusing requests that could wait it out.
+const DOWN_AFTER: Duration = Duration::from_secs(5);
 const GATHER: Duration = Duration::from_millis(3);
 const AGAIN: Duration = Duration::from_millis(100);
 
 /// Keeps watching until it is aborted.
 pub(super) async fn watch(shared: Arc<Shared>, target: Target, local_ms: fn() -> i64) {
     loop {
-        let Err(error) = watch_once(&shared, &target, local_ms).await;
+        match target.connect().await {
+            Ok(connection) => {
+                let Err(error) = watch_once(&shared, connection, local_ms).await;
+                if shared.health().is_answering() {
+                    report(&shared, Health::Late, &error);
+                }
+            }
+            // A server that is full serves those that have a connection.
+            Err(error @ StoreError::Busy) => report(&shared, Health::Late, &error),
+            Err(error) => report(&shared, Health::Down, &error),
+        }
         // What was missed meanwhile is unknown.
         shared.directory_version.fetch_add(1, Ordering::SeqCst);
-        if shared.reachable.swap(false, Ordering::SeqCst) {
-            metrics::gauge!("remem_database_reachable").set(0.0);
-            tracing::warn!(%error, "the database does not answer; trying again");
-        }
         tokio::time::sleep(AGAIN).await;
     }
 }
 
+/// Reports that the database does not answer as it should; logs it the first time.
+fn report(shared: &Shared, health: Health, error: &StoreError) {
+    if shared.health().set(health) == Health::Answering {
+        tracing::warn!(%error, "the database does not answer; trying again");
+    }
+}
+
+/// Waits for an answer, and reports when it is late and when it is given up.
+async fn answered<T>(
+    shared: &Shared,
+    ask: impl Future<Output = Result<T, Error>>,
+) -> Result<T, StoreError> {
+    tokio::pin!(ask);
+    if let Ok(answer) = tokio::time::timeout(LATE_AFTER, &mut ask).await {
+        return answer.map_err(failed);
+    }
+    let late = unavailable(DatabaseError::Deadline);
+    if shared.health().is_answering() {
+        report(shared, Health::Late, &late);
+    }
+    if let Ok(answer) = tokio::time::timeout(DOWN_AFTER - LATE_AFTER, ask).await {
+        return answer.map_err(failed);
+    }
+    report(shared, Health::Down, &late);
+    Err(late)
+}
+
+/// Watches over one connection until it fails.
 async fn watch_once(
     shared: &Shared,
-    target: &Target,
+    (client, driver): (Client, Driver),
     local_ms: fn() -> i64,
-) -> Result<std::convert::Infallible, StoreError> {
-    let (client, driver) = target.connect().await?;
+) -> Result<Infallible, StoreError> {
     let (notify, mut notified) = mpsc::unbounded_channel();
     #[expect(
         clippy::disallowed_methods,
@@ -58,15 +97,10 @@ async fn watch_once(
     let listen = format!(
         "SET synchronous_commit = off; SET statement_timeout = '5s'; LISTEN {COMMITS}; LISTEN {DIRECTORY}"
     );
-    client.batch_execute(&listen).await.map_err(failed)?;
-    let notify = client
-        .prepare("SELECT pg_notify($1, $2)")
-        .await
-        .map_err(failed)?;
-    let time = client
-        .prepare("SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint")
-        .await
-        .map_err(failed)?;
+    answered(shared, client.batch_execute(&listen)).await?;
+    let notify = answered(shared, client.prepare("SELECT pg_notify($1, $2)")).await?;
+    let time = "SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint";
+    let time = answered(shared, client.prepare(time)).await?;
     loop {
         beat(shared, &client, &time, local_ms).await?;
         let next = tokio::time::sleep(BEAT);
@@ -102,7 +136,7 @@ async fn drive(mut driver: Driver, notify: mpsc::UnboundedSender<Notification>) 
     }
 }
 
-/// Asks the database for its time. An answer in time is what "reachable" means.
+/// Asks the database for its time.
 async fn beat(
     shared: &Shared,
     client: &Client,
@@ -110,20 +144,17 @@ async fn beat(
     local_ms: fn() -> i64,
 ) -> Result<(), StoreError> {
     let before = local_ms();
-    let ask = client.query_one(time, &[]);
-    let row = tokio::time::timeout(BEAT_WITHIN, ask)
-        .await
-        .map_err(|_| unavailable(DatabaseError::Deadline))?
-        .map_err(failed)?;
+    let row = answered(shared, client.query_one(time, &[])).await?;
     let database: i64 = row.try_get(0).map_err(failed)?;
-    shared.clock_ahead_ms.store(
-        database - i64::midpoint(before, local_ms()),
-        Ordering::SeqCst,
-    );
-    if !shared.reachable.swap(true, Ordering::SeqCst) {
+    let after = local_ms();
+    // When on its way a late answer was made is anybody's guess, so the clock is not set by it.
+    if u128::try_from(after - before).is_ok_and(|took| took <= LATE_AFTER.as_millis()) {
+        let ahead = database - i64::midpoint(before, after);
+        shared.clock_ahead_ms.store(ahead, Ordering::SeqCst);
+    }
+    if shared.health().set(Health::Answering) != Health::Answering {
         tracing::info!("the database answers again");
     }
-    metrics::gauge!("remem_database_reachable").set(1.0);
     Ok(())
 }
 
@@ -132,11 +163,7 @@ async fn send(shared: &Shared, client: &Client, notify: &Statement) -> Result<()
     tokio::time::sleep(GATHER).await;
     for payload in shared.take_outbox() {
         let params: [&(dyn ToSql + Sync); 2] = [&COMMITS, &payload];
-        let tell = client.execute(notify, &params);
-        tokio::time::timeout(BEAT_WITHIN, tell)
-            .await
-            .map_err(|_| unavailable(DatabaseError::Deadline))?
-            .map_err(failed)?;
+        answered(shared, client.execute(notify, &params)).await?;
     }
     Ok(())
 }

@@ -2,9 +2,10 @@
 
 use super::gate::Gate;
 use super::group::Commits;
+use super::health::HealthReport;
 use remem_core::{Revision, TenantId};
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64};
+use std::sync::atomic::{AtomicI64, AtomicU64};
 use std::sync::{Arc, Mutex, PoisonError};
 use tokio::sync::{Notify, watch};
 
@@ -19,8 +20,6 @@ pub(super) struct Shared {
     /// Commits that other nodes have not heard of yet, and whether passes may have work.
     outbox: Mutex<HashMap<TenantId, (Revision, bool)>>,
     pub posted: Notify,
-    /// The database answered the last time it was asked.
-    pub reachable: AtomicBool,
     /// How far the database's clock is ahead of this machine's, in milliseconds.
     pub clock_ahead_ms: AtomicI64,
     /// Grows when tenants or keys may have changed, or notifications may have been missed.
@@ -53,10 +52,14 @@ impl Shared {
             wake: watch::Sender::default(),
             outbox: Mutex::default(),
             posted: Notify::new(),
-            reachable: AtomicBool::new(true),
             clock_ahead_ms: AtomicI64::new(0),
             directory_version: AtomicU64::new(0),
         }
+    }
+
+    /// What the monitor says about the database.
+    pub fn health(&self) -> &HealthReport {
+        &self.gate.connections.health
     }
 
     pub fn tenant(&self, id: &TenantId) -> Arc<Tenant> {

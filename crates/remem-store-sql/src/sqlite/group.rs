@@ -41,7 +41,7 @@ impl Group {
 
     pub async fn commit(&self, batch: Batch) -> Result<Committed, StoreError> {
         let (answer, answered) = oneshot::channel();
-        self.submit(Job::Commit(Waiting { batch, answer }))?;
+        self.submit(Job::Commit(Waiting::new(batch, answer)))?;
         hear(answered).await
     }
 

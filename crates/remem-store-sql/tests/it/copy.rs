@@ -22,7 +22,7 @@ use remem_store_sql::copy::{CopyError, Options, Place, Progress, Step, TenantRep
 use remem_store_sql::{Location, SqliteDirectory, SqliteStore};
 use remem_testkit::conformance::{admit, admit_by, id};
 use remem_testkit::postgres::Database;
-use remem_testkit::{Random, wait_until_blocking};
+use remem_testkit::{Random, cases, wait_until_blocking};
 use std::collections::HashMap;
 use std::ops::ControlFlow;
 use std::path::Path;
@@ -440,8 +440,10 @@ impl World {
         store.commit(batch).await.unwrap();
     }
 
-    /// Tenants with keys and memory.
+    /// Tenants with keys and memory; less of it in the gate.
     async fn fill(&mut self, home: &Home, batches: u64) {
+        let full = u32::try_from(batches).unwrap();
+        let batches = u64::from(cases((full / 3).max(5), full));
         let (store, directory) = home.open().await;
         for (n, tenant) in tenants().into_iter().enumerate() {
             let shapes = if n == 1 {

@@ -19,4 +19,5 @@ mod tenant_isolation;
 mod trigrams;
 mod validity_windows;
 mod vector_search;
+mod waiting;
 mod workshop;

@@ -357,10 +357,10 @@ const PAGE: usize = 20;
 async fn loaded() -> &'static Database {
     static LOADED: OnceCell<Database> = OnceCell::const_new();
     LOADED
-        .get_or_init(|| async {
-            let database = Database::fresh().await;
-            load(&database, &database.open().await).await;
-            database
+        .get_or_init(|| {
+            Database::shared("plans", async |database: &Database| {
+                load(database, &database.open().await).await;
+            })
         })
         .await
 }

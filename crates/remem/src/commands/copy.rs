@@ -92,6 +92,7 @@ fn place(option: &str, text: &str, secret: Option<[u8; 32]>) -> anyhow::Result<P
         worker: None,
         connections: CONNECTIONS,
         wait: DEADLINE,
+        waiters_max: postgres::WAITERS_MAX,
         deadline: DEADLINE,
         exact_max: postgres::EXACT_MAX,
         local_ms: || SystemClock.now().0,

@@ -8,7 +8,7 @@
 
 use crate::common::books::{Books, Diary, MEMORIES, Write, Writer};
 use crate::common::{Client, Server, place, run_on};
-use remem_testkit::{Random, wait_until_blocking};
+use remem_testkit::{Random, cases, wait_until_blocking};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -20,7 +20,8 @@ const READY_WITHIN: Duration = Duration::from_secs(20);
 
 /// A start on PostgreSQL costs more than one on files.
 fn kills() -> usize {
-    if place::is_postgres() { 110 } else { 220 }
+    let full = if place::is_postgres() { 110 } else { 220 };
+    cases(50, full) as usize
 }
 
 /// One life of the server: it starts, clients write, it is killed. Answers whether a write was
@@ -156,11 +157,12 @@ async fn a_killed_host_keeps_what_it_acknowledged_and_nothing_by_halves() {
         books.sequence
     );
     assert!(
-        under_way >= kills / 2 && books.acknowledged >= kills * 3 && books.replays >= 10,
+        under_way >= kills / 2 && books.acknowledged >= kills * 3 && books.replays >= kills / 22,
         "the load was too small to prove much"
     );
+    // Each is rare: a few kills may show one of them alone.
     assert!(
-        kept > 0 && kept < unanswered,
+        kills < 100 || kept > 0 && kept < unanswered,
         "both outcomes of an unanswered write occurred"
     );
 }
@@ -170,7 +172,7 @@ async fn a_killed_host_keeps_what_it_acknowledged_and_nothing_by_halves() {
 #[tokio::test]
 async fn a_host_killed_in_its_first_start_comes_up_with_a_key_that_works() {
     let mut random = Random::fresh();
-    for _ in 0..if place::is_postgres() { 15 } else { 60 } {
+    for _ in 0..cases(15, if place::is_postgres() { 15 } else { 60 }) {
         let folder = tempfile::tempdir().unwrap();
         let no_key = [("REMEM_BOOTSTRAP_KEY", "")];
         let mut first = Server::spawn(folder.path(), &[], &no_key);

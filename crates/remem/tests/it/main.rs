@@ -25,5 +25,6 @@ mod sabotage;
 mod secrets;
 mod shutdown;
 mod vault;
+mod waiting;
 mod webhooks;
 mod workshop;

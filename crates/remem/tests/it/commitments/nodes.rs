@@ -2,12 +2,11 @@
 //! three real nodes over one PostgreSQL are killed (SIGKILL) and paused (SIGSTOP) again and again
 //! while promises are read and come due.
 //!
-//! `REMEM_TEST_COMMITMENTS=10000` makes it larger, with as many more kills; the lag is printed, and
-//! not judged.
+//! `REMEM_TEST_CASES` makes it larger, with as many more kills; the lag is printed, and not judged.
 
 use crate::common::client::{BASE, finish};
 use crate::common::{Client, Server, place, remem, run};
-use remem_testkit::Random;
+use remem_testkit::{Random, cases};
 use reqwest::Method;
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
@@ -26,10 +25,9 @@ const SPREAD_MS: u64 = 20_000;
 const BLOWS: usize = 54;
 const PATIENCE: Duration = Duration::from_secs(300);
 
+/// How many commitments there are.
 fn count() -> usize {
-    std::env::var("REMEM_TEST_COMMITMENTS").map_or(1_000, |text| {
-        text.parse().expect("REMEM_TEST_COMMITMENTS is a number")
-    })
+    cases(200, 1_000) as usize
 }
 
 fn now_ms() -> u64 {
@@ -236,7 +234,7 @@ async fn each_fires_once_while_nodes_are_killed_and_paused() {
     prepare(&nodes.servers[0].client()).await;
     promise(&nodes, count).await;
     let begun = Instant::now();
-    let wanted = BLOWS * count.div_ceil(1_000);
+    let wanted = (BLOWS * count).div_ceil(1_000);
     while nodes.fired() < count || blows.kills + blows.pauses < wanted {
         tokio::task::block_in_place(|| nodes.strike(&mut random, &mut blows));
         assert!(

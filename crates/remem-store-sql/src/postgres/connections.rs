@@ -1,0 +1,103 @@
+//! Gets a connection for a transaction: who waits for one, until when, and who is refused at once.
+//!
+//! A caller waits until its request's deadline. Opening a connection is part of that wait and has
+//! no bound of its own, so that a slow handshake fails nobody who still has time. Requests of one
+//! tenant that wait are bounded in number, and while the monitor says that the database is down
+//! nobody waits.
+
+use super::error::{DatabaseError, no_connection, unavailable};
+use super::gate::Role;
+use super::health::HealthReport;
+use super::waiters::{Account, Waiters};
+use deadpool_postgres::{Object, Pool, PoolError, TimeoutType, Timeouts};
+use remem_core::sabotage;
+use remem_store::{StoreError, deadline};
+use std::time::Duration;
+use tokio::time::{Instant, timeout_at};
+
+/// Takes a place in the pool only if one is free.
+const IF_FREE: Timeouts = Timeouts {
+    wait: Some(Duration::ZERO),
+    create: None,
+    recycle: None,
+};
+
+/// Waits for a place in the pool. The caller's deadline is outside.
+const WHEN_FREE: Timeouts = Timeouts {
+    wait: None,
+    create: None,
+    recycle: None,
+};
+
+/// The pools of a node and the line in front of them.
+pub(crate) struct Connections {
+    pub app: Pool,
+    pub worker: Pool,
+    pub reviewer: Pool,
+    pub health: HealthReport,
+    pub waiters: Waiters,
+    /// How long anybody waits, whether or not there is a request with a deadline.
+    pub wait: Duration,
+}
+
+impl Connections {
+    /// A connection of a role. A request waits for it on an account.
+    pub async fn get(&self, role: Role, account: Option<Account>) -> Result<Object, StoreError> {
+        let pool = match role {
+            Role::App => &self.app,
+            Role::Worker => &self.worker,
+            Role::Reviewer => &self.reviewer,
+        };
+        let limit = Instant::now() + self.wait;
+        let request = deadline::current();
+        let until = request.map_or(limit, |deadline| {
+            sabotage!(
+                "postgres-a-request-waits-past-its-deadline",
+                deadline.min(limit),
+                limit
+            )
+        });
+        // Passes and streams are few, and bounded elsewhere: they are on no account.
+        let account = account.filter(|_| request.is_some());
+        tokio::select! {
+            biased;
+            () = self.health.down() => Err(refused("down", unavailable(DatabaseError::Down))),
+            got = self.take(pool, account, until) => got,
+        }
+    }
+
+    async fn take(
+        &self,
+        pool: &Pool,
+        account: Option<Account>,
+        until: Instant,
+    ) -> Result<Object, StoreError> {
+        let if_free = Timeouts {
+            create: sabotage!(
+                "postgres-a-slow-handshake-fails-the-request",
+                None,
+                Some(Duration::from_secs(2))
+            ),
+            ..IF_FREE
+        };
+        match timeout_at(until, pool.timeout_get(&if_free)).await {
+            Ok(Err(PoolError::Timeout(TimeoutType::Wait))) => {}
+            Ok(got) => return got.map_err(no_connection),
+            Err(_) => return Err(refused("deadline", unavailable(DatabaseError::Deadline))),
+        }
+        let _waiter = self
+            .waiters
+            .admit(account)
+            .map_err(|busy| refused("waiters", busy))?;
+        match timeout_at(until, pool.timeout_get(&WHEN_FREE)).await {
+            Ok(got) => got.map_err(no_connection),
+            Err(_) => Err(refused("deadline", StoreError::Busy)),
+        }
+    }
+}
+
+/// Counts a caller that gets no connection.
+fn refused(reason: &'static str, error: StoreError) -> StoreError {
+    metrics::counter!("remem_database_refused_total", "reason" => reason).increment(1);
+    error
+}

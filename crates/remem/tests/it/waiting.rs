@@ -1,0 +1,220 @@
+//! Proves at the HTTP surface how requests wait for a connection to PostgreSQL: a slow handshake is
+//! waited for, a request is answered by its deadline, one tenant cannot fill the line, and while the
+//! database is down nobody waits.
+//!
+//! The host connects through a proxy that holds, delays or refuses connections when it is told to.
+
+use crate::common::client::Answer;
+use crate::common::{Client, Server, place, remem, run};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+use tempfile::TempDir;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::watch;
+use tokio::task::{AbortHandle, JoinSet};
+use tokio::time::{sleep, timeout};
+
+const MEMORY: &str = "agent/1";
+/// What takes longer than this has hung.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// A wait that no test waits out.
+const NEVER_MS: &str = "3600000";
+
+/// What the proxy does with a new connection.
+#[derive(Clone, Copy, PartialEq)]
+enum Mode {
+    Forward,
+    Delay(Duration),
+    /// Until the mode is `Forward`.
+    Hold,
+    Refuse,
+}
+
+/// A TCP proxy in front of the database.
+struct Proxy {
+    port: u16,
+    mode: watch::Sender<Mode>,
+    forwarding: Mutex<Vec<AbortHandle>>,
+}
+
+impl Proxy {
+    async fn start(upstream: String) -> Arc<Proxy> {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let proxy = Arc::new(Proxy {
+            port: listener.local_addr().unwrap().port(),
+            mode: watch::Sender::new(Mode::Forward),
+            forwarding: Mutex::default(),
+        });
+        let accepting = proxy.clone();
+        tokio::spawn(async move {
+            while let Ok((client, _)) = listener.accept().await {
+                accepting.take(client, upstream.clone());
+            }
+        });
+        proxy
+    }
+
+    fn take(&self, client: TcpStream, upstream: String) {
+        let mut modes = self.mode.subscribe();
+        let mode = *self.mode.borrow();
+        let forward = async move {
+            match mode {
+                Mode::Forward => {}
+                Mode::Delay(time) => sleep(time).await,
+                Mode::Hold => drop(modes.wait_for(|mode| *mode == Mode::Forward).await),
+                Mode::Refuse => return,
+            }
+            let mut client = client;
+            let mut server = TcpStream::connect(upstream).await.unwrap();
+            let _ = tokio::io::copy_bidirectional(&mut client, &mut server).await;
+        };
+        let task = tokio::spawn(forward).abort_handle();
+        self.forwarding.lock().unwrap().push(task);
+    }
+
+    /// Treats new connections like this from now on, and cuts the ones there are.
+    fn cut(&self, mode: Mode) {
+        self.mode.send_replace(mode);
+        for task in self.forwarding.lock().unwrap().drain(..) {
+            task.abort();
+        }
+    }
+}
+
+/// A host behind a proxy, with one connection for requests.
+struct Host {
+    folder: TempDir,
+    database: String,
+    proxy: Arc<Proxy>,
+    server: Server,
+}
+
+impl Host {
+    async fn start(settings: &[(&str, &str)]) -> Host {
+        let folder = tempfile::tempdir().unwrap();
+        let database = place::new_database(&place::server_url());
+        let (credentials, rest) = database.rsplit_once('@').unwrap();
+        let (upstream, name) = rest.split_once('/').unwrap();
+        let proxy = Proxy::start(upstream.to_owned()).await;
+        let url = format!("{credentials}@127.0.0.1:{}/{name}", proxy.port);
+        let settings = [
+            &[
+                ("REMEM_STORAGE__CONNECTIONS", "1"),
+                ("REMEM_SERVER__METRICS_PUBLIC", "true"),
+            ],
+            settings,
+        ]
+        .concat();
+        let server = tokio::task::block_in_place(|| {
+            Server::start_with(folder.path(), &["--database", &url], &settings)
+        });
+        Host {
+            folder,
+            database,
+            proxy,
+            server,
+        }
+    }
+
+    /// A client with a key of a tenant of its own.
+    fn client_of(&self, tenant: &str) -> Client {
+        let manage = |arguments: &[&str]| {
+            let mut command = remem();
+            command.arg("--data-dir").arg(self.folder.path());
+            command.args(["--database", &self.database]).args(arguments);
+            tokio::task::block_in_place(|| run(&mut command)).exits(0)
+        };
+        manage(&["tenant", "create", tenant]);
+        let key = manage(&["--tenant", tenant, "key", "create"]).stdout;
+        self.server.client().with_key(key.trim())
+    }
+
+    /// Cuts all connections, and sends one request: the pool may not have noticed yet that its
+    /// connection is cut, and does when it is used.
+    async fn cut(&self, mode: Mode) {
+        self.proxy.cut(mode);
+        let answer = read(&self.server.client()).await;
+        assert!([200, 503].contains(&answer.status), "{}", answer.text);
+    }
+}
+
+async fn read(client: &Client) -> Answer {
+    client.get(&Client::memory(MEMORY, "entries")).await
+}
+
+/// Which of the two it is depends on whether a key was looked up or memory read.
+fn is_refused(answer: &Answer) {
+    assert_eq!(answer.status, 503, "{}", answer.text);
+    let code = answer.json()["error"].clone();
+    assert!(code == "busy" || code == "unavailable", "{code}");
+    assert!(!answer.header("retry-after").is_empty());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_slow_handshake_is_waited_for() {
+    let host = Host::start(&[]).await;
+    host.cut(Mode::Delay(Duration::from_secs(3))).await;
+    read(&host.server.client()).await.is(200);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_request_is_answered_when_its_deadline_has_passed() {
+    let settings = [
+        ("REMEM_LIMITS__REQUEST_MS_MAX", "500"),
+        ("REMEM_STORAGE__WAIT_MS_MAX", NEVER_MS),
+    ];
+    let host = Host::start(&settings).await;
+    host.cut(Mode::Hold).await;
+    is_refused(&read(&host.server.client()).await);
+}
+
+/// Ten callers come, and nothing is served: one opens the connection, two wait, seven are told.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_tenant_with_too_many_waiters_is_told_to_come_back() {
+    let settings = [
+        ("REMEM_STORAGE__WAITERS_MAX", "2"),
+        ("REMEM_LIMITS__REQUEST_MS_MAX", NEVER_MS),
+        ("REMEM_STORAGE__WAIT_MS_MAX", NEVER_MS),
+    ];
+    let host = Host::start(&settings).await;
+    let busy = host.client_of("busy");
+    let other = host.client_of("other");
+    host.proxy.cut(Mode::Hold);
+    let mut callers = JoinSet::new();
+    for _ in 0..10 {
+        let client = busy.clone();
+        callers.spawn(async move { read(&client).await });
+    }
+    for _ in 0..7 {
+        is_refused(&callers.join_next().await.unwrap().unwrap());
+    }
+    let neighbour = tokio::spawn(async move { read(&other).await });
+    callers.spawn(async move { read(&busy).await });
+    is_refused(&callers.join_next().await.unwrap().unwrap());
+    host.proxy.mode.send_replace(Mode::Forward);
+    neighbour.await.unwrap().is(200);
+    let mut served = callers.join_all().await.into_iter();
+    assert!(served.any(|answer| answer.status == 200));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn while_the_database_is_down_requests_are_refused_at_once() {
+    let host = Host::start(&[]).await;
+    let client = host.server.client();
+    host.cut(Mode::Refuse).await;
+    let refused = "remem_database_refused_total{reason=\"down\"}";
+    let down = async {
+        while !client.get("/metrics").await.text.contains(refused) {
+            is_refused(&read(&client).await);
+        }
+    };
+    timeout(PATIENCE, down).await.expect("the monitor says so");
+    host.proxy.mode.send_replace(Mode::Forward);
+    let back = async {
+        while client.get("/ready").await.status != 200 {
+            sleep(Duration::from_millis(10)).await;
+        }
+    };
+    timeout(PATIENCE, back).await.expect("the monitor is back");
+    read(&client).await.is(200);
+}
