@@ -28,7 +28,7 @@ pub fn check(root: &Path) -> Vec<String> {
         let home = name.starts_with("crates/remem-store-sql/");
         // Tests of the walls knock at them, and look at the database from outside.
         let product = home && !name.contains("/tests/");
-        let test = name.contains("/tests/");
+        let test = name.contains("/tests/") || name.starts_with("crates/remem-testkit");
         for (n, line) in lines.iter().enumerate() {
             if line.trim_start().starts_with("//") || !line.contains('"') && !home {
                 continue;
@@ -43,7 +43,7 @@ pub fn check(root: &Path) -> Vec<String> {
             }
             // The tenant stands in the statement itself, or in `push_live` or `push_part` a few
             // lines on.
-            let near = lines[n.saturating_sub(2)..(n + 7).min(lines.len())].join("\n");
+            let near = lines[n.saturating_sub(2)..(n + 12).min(lines.len())].join("\n");
             if product
                 && table.is_match(line)
                 && !near.contains("tenant_id")
