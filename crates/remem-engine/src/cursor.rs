@@ -39,8 +39,7 @@ fn parse(key: &HostKey, scope: &Scope, cursor: &str) -> Option<Position> {
         .iter()
         .zip(expected)
         .fold(0, |sum, (a, b)| sum | (a ^ b));
-    (sabotage!("forged-cursors", difference == 0, difference <= 255))
-        .then_some(Position { created_at, id })
+    sabotage!("forged-cursors", difference == 0, true).then_some(Position { created_at, id })
 }
 
 fn mac(key: &HostKey, scope: &Scope, created_at: Timestamp, id: &str) -> [u8; SEAL_BYTES] {

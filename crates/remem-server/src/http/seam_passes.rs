@@ -27,7 +27,7 @@ fn admin(door: &EngineDoor) -> Result<(), Failure> {
     sabotage!(
         "seams-plant-before-they-ask",
         door.caller.require(Permission::MemoryAdmin).map_err(fail),
-        Ok(drop((door, Permission::MemoryAdmin)))
+        Ok(())
     )
 }
 

@@ -3,7 +3,7 @@
 //! afterwards.
 
 use super::rows::EntryRow;
-use remem_core::sabotage;
+use remem_core::sabotage_sql;
 use rusqlite::{Connection, OptionalExtension, params};
 
 pub(super) fn put_entry(db: &Connection, tenant: &str, row: &EntryRow) -> rusqlite::Result<()> {
@@ -146,12 +146,7 @@ fn change_entry(
         tenant, row_id, text.0, text.1, text.2, text.3, row.scan, end.0, end.1, end.2, end.3,
         more.0, more.1, window.0, window.1, window.2, window.3
     ];
-    db.prepare_cached(sabotage!(
-        "a-copy-moves-one-window-into-another",
-        sql,
-        &sql.replace(" slot = NULL,", "")
-    ))?
-    .execute(values)?;
+    db.prepare_cached(sabotage_sql!(sql))?.execute(values)?;
     index_entry(db, tenant, row)
 }
 

@@ -12,9 +12,9 @@ use remem_core::trgm::{Trigrams, is_guarded};
 use remem_core::{Batch, Draft, Rejection, Scope};
 use remem_store::{Outcome, ReadAt, Store, StoreError};
 use remem_store_sql::{Location, SqliteStore};
-use remem_testkit::{Random, cases};
 use remem_testkit::conformance::{NOON, admit, admit_by, id, scope};
 use remem_testkit::postgres::Database;
+use remem_testkit::{Random, cases};
 use workshop::{claim, rule_id, rule_text, world};
 
 /// Never change it: a difference that was found once must be found again.
