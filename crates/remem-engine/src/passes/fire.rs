@@ -129,7 +129,7 @@ async fn each_due(
             for outcome in outcomes {
                 match outcome {
                     Ok(Fired::Held) => {
-                        sabotage!("what-waits-for-room-starves-others", (), done += 1)
+                        sabotage!("what-waits-for-room-starves-others", {}, done += 1)
                     }
                     Ok(fired) => {
                         (done, report.changed) =
