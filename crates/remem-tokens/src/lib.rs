@@ -1,7 +1,7 @@
 //! Counting tokens exactly as the o200k_base encoding does.
 //!
 //! This crate turns a text into a number and nothing else: it does not know what memory is, keeps
-//! no state and allocates only for pieces of more than a hundred bytes without a break. The
+//! no state and allocates only for pieces of more than 96 bytes without a break. The
 //! vocabulary and the classes of characters are static data which is used where it lies in the
 //! program, so the first count costs no more than the next one.
 //!
