@@ -25,6 +25,7 @@ pub use output::{json as print_json, table as print_table};
 pub use settings::Settings;
 
 use clap::Parser;
+use std::pin::Pin;
 use std::process::ExitCode;
 
 /// Runs the program `remem` with the arguments of this process.
@@ -46,6 +47,8 @@ pub fn run_program(program: impl Future<Output = anyhow::Result<()>>) -> ExitCod
             return ExitCode::FAILURE;
         }
     };
+    // Boxed, because the runtime's loops are compiled anew for each type of future.
+    let program: Pin<Box<dyn Future<Output = anyhow::Result<()>>>> = Box::pin(program);
     match runtime.block_on(program) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {

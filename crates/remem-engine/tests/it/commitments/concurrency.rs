@@ -16,7 +16,7 @@ use remem_engine::commitments::NewCommitment;
 use remem_engine::registry::{self, Mode};
 use remem_store::StoreError;
 use remem_testkit::host::object;
-use remem_testkit::{NOON, TestEnv, TestHost};
+use remem_testkit::{NOON, TestEnv, TestHost, wait_for};
 use serde_json::json;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -238,23 +238,15 @@ async fn all_see(hosts: &[Arc<TestHost>], holds: bool, observers: usize) -> usiz
         let host = hosts[n % hosts.len()].clone();
         let predicate = n / observers;
         tasks.spawn(async move {
-            for _ in 0..100 {
-                match host
-                    .engine
-                    .observe(
-                        &host.caller,
-                        "m",
-                        &format!("parcel p{predicate} delivered"),
-                        holds,
-                    )
-                    .await
-                {
-                    Ok(seen) => return seen.fired.len(),
-                    Err(EngineError::Store(StoreError::Busy | StoreError::Unavailable(_))) => {}
+            let text = format!("parcel p{predicate} delivered");
+            wait_for("the observation is taken", || async {
+                match host.engine.observe(&host.caller, "m", &text, holds).await {
+                    Ok(seen) => Some(seen.fired.len()),
+                    Err(EngineError::Store(StoreError::Busy | StoreError::Unavailable(_))) => None,
                     Err(other) => panic!("{other:?}"),
                 }
-            }
-            panic!("it was never heard");
+            })
+            .await
         });
     }
     tasks.join_all().await.into_iter().sum()

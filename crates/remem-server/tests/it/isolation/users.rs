@@ -12,7 +12,7 @@ use remem_core::{Admission, Batch, Policy, Precondition, RecordKind, Redactor, T
 use remem_engine::ports::{Ids, PostError};
 use remem_engine::registry::{self, Mode};
 use remem_testkit::server::MEMORY;
-use remem_testkit::{NOON, TestResponse, TestServer};
+use remem_testkit::{NOON, TestResponse, TestServer, wait_until};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use tower::ServiceExt;
@@ -412,20 +412,12 @@ async fn pass(host: &TestServer, name: &str) {
 }
 
 async fn ended(host: &TestServer, user: &str, run: &str) {
-    for _ in 0..200 {
-        let page = call(
-            host,
-            user,
-            "GET",
-            &format!("/v1/runs/{run}/events/poll?timeout=5"),
-            Value::Null,
-        )
-        .await;
-        if page["isComplete"] == true {
-            return;
-        }
-    }
-    panic!("the run {run} does not end");
+    let poll = format!("/v1/runs/{run}/events/poll?timeout=5");
+    wait_until("the run ends", || async {
+        let page = call(host, user, "GET", &poll, Value::Null).await;
+        page["isComplete"] == true
+    })
+    .await;
 }
 
 async fn run(host: &TestServer, user: &str, workflow: &str) -> String {
