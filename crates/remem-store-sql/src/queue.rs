@@ -4,7 +4,7 @@
 //! Both stores share it. A leader takes everything that waits, commits it as one transaction and
 //! comes back for more; nobody waits for a timer, so an idle tenant commits at once.
 
-use remem_core::Batch;
+use remem_core::{Batch, sabotage};
 use remem_store::{Committed, StoreError, deadline};
 use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -48,13 +48,20 @@ pub(crate) enum Job<W> {
     Work(W, Answer<()>),
 }
 
+/// What a leader does next: the work first, then the group.
+pub(crate) struct Turn<W> {
+    pub work: Option<(W, Answer<()>)>,
+    pub group: Vec<Waiting>,
+}
+
 /// Jobs of one tenant.
 pub(crate) struct Queue<W> {
     inner: Mutex<Inner<W>>,
 }
 
 struct Inner<W> {
-    waiting: VecDeque<Job<W>>,
+    commits: VecDeque<Waiting>,
+    work: VecDeque<(W, Answer<()>)>,
     led: bool,
 }
 
@@ -62,7 +69,8 @@ impl<W> Default for Queue<W> {
     fn default() -> Queue<W> {
         Queue {
             inner: Mutex::new(Inner {
-                waiting: VecDeque::new(),
+                commits: VecDeque::new(),
+                work: VecDeque::new(),
                 led: false,
             }),
         }
@@ -77,34 +85,43 @@ impl<W> Queue<W> {
     /// Adds a job. `true` tells the caller to start a leader.
     pub fn submit(&self, job: Job<W>) -> Result<bool, StoreError> {
         let mut inner = self.lock();
-        if inner.waiting.len() >= WAITING_MAX {
+        if inner.commits.len() + inner.work.len() >= WAITING_MAX {
             return Err(StoreError::Busy);
         }
-        inner.waiting.push_back(job);
+        match job {
+            Job::Commit(waiting) => inner.commits.push_back(waiting),
+            Job::Work(work, answer) => inner.work.push_back((work, answer)),
+        }
         Ok(!std::mem::replace(&mut inner.led, true))
     }
 
-    /// Takes what waits, up to a group, stopping at the first job of another kind. A leader that is
-    /// handed nothing has stepped down, in the same critical section that saw the queue empty: no
-    /// job can slip in and wait for nobody.
-    pub fn next(&self) -> (Vec<Waiting>, Option<(W, Answer<()>)>) {
+    /// Takes one piece of work and what waits to be committed, up to a group. So work waits for at
+    /// most one group, however many batches wait, and batches for at most one piece of work.
+    ///
+    /// A leader that is handed nothing has stepped down, in the same critical section that saw the
+    /// queue empty: no job can slip in and be left without a leader.
+    pub fn next(&self) -> Option<Turn<W>> {
         let mut inner = self.lock();
         let mut group = Vec::new();
         let mut changes = 0;
         while group.len() < GROUP_BATCHES_MAX && changes < GROUP_CHANGES_MAX {
-            match inner.waiting.pop_front() {
-                Some(Job::Commit(waiting)) => {
-                    changes += waiting.batch.changes().len();
-                    group.push(waiting);
-                }
-                Some(Job::Work(work, answer)) => return (group, Some((work, answer))),
-                None => break,
+            let Some(waiting) = inner.commits.pop_front() else {
+                break;
+            };
+            changes += waiting.batch.changes().len();
+            group.push(waiting);
+        }
+        let work = sabotage!(
+            "leases-wait-until-no-write-waits",
+            inner.work.pop_front(),
+            if inner.commits.is_empty() && group.is_empty() {
+                inner.work.pop_front()
+            } else {
+                None
             }
-        }
-        if group.is_empty() {
-            inner.led = false;
-        }
-        (group, None)
+        );
+        inner.led = work.is_some() || !group.is_empty();
+        inner.led.then_some(Turn { work, group })
     }
 
     /// Nobody waits and nobody leads.
@@ -125,7 +142,8 @@ impl<W> Drop for Leading<'_, W> {
         if !self.done {
             let mut inner = self.queue.lock();
             inner.led = false;
-            inner.waiting.clear();
+            inner.commits.clear();
+            inner.work.clear();
         }
     }
 }

@@ -49,13 +49,8 @@ async fn lead(shared: &Shared, tenant: &TenantId, commits: &Commits) {
         queue: commits,
         done: false,
     };
-    loop {
-        let (group, _) = commits.next();
-        if group.is_empty() {
-            leading.done = true;
-            return;
-        }
-        for part in by_actor(in_time(group)) {
+    while let Some(turn) = commits.next() {
+        for part in by_actor(in_time(turn.group)) {
             metrics::histogram!("remem_commit_group_batches").record(part.len() as f64);
             match latest_deadline(&part) {
                 Some(latest) => {
@@ -65,6 +60,7 @@ async fn lead(shared: &Shared, tenant: &TenantId, commits: &Commits) {
             }
         }
     }
+    leading.done = true;
 }
 
 /// Refuses batches whose requests have passed their deadlines in the queue; returns the others.

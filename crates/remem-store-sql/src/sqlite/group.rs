@@ -29,6 +29,8 @@ pub(super) enum Work {
         keys_before: Timestamp,
         compact: bool,
     },
+    /// A function that hands its result on by itself.
+    Call(Box<dyn FnOnce(&Connection) + Send>),
 }
 
 impl Group {
@@ -51,6 +53,18 @@ impl Group {
         hear(answered).await
     }
 
+    /// Calls a function on the writer's connection, after at most one group.
+    pub async fn call<T, F>(&self, function: F) -> Result<T, StoreError>
+    where
+        T: Send + 'static,
+        F: FnOnce(&Connection) -> Result<T, StoreError> + Send + 'static,
+    {
+        let (reply, replied) = oneshot::channel();
+        let call = Box::new(move |db: &Connection| tell(reply, function(db)));
+        self.run(Work::Call(call)).await?;
+        hear(replied).await
+    }
+
     fn submit(&self, job: Job<Work>) -> Result<(), StoreError> {
         if self.queue.submit(job)? {
             let queue = self.queue.clone();
@@ -64,25 +78,27 @@ impl Group {
 fn lead(queue: &Queue<Work>, state: &State) {
     let mut leading = Leading { queue, done: false };
     let db = state.writer.lock().unwrap_or_else(PoisonError::into_inner);
-    loop {
-        let (group, work) = queue.next();
-        if group.is_empty() && work.is_none() {
-            leading.done = true;
-            return;
+    while let Some(turn) = queue.next() {
+        if let Some((work, answer)) = turn.work {
+            tell(answer, run(&db, state, work));
         }
-        if !group.is_empty() {
-            metrics::histogram!("remem_commit_group_batches").record(group.len() as f64);
-            commit_group(&db, state, group);
+        if !turn.group.is_empty() {
+            metrics::histogram!("remem_commit_group_batches").record(turn.group.len() as f64);
+            commit_group(&db, state, turn.group);
         }
-        if let Some((
-            Work::Scrub {
-                keys_before,
-                compact,
-            },
-            answer,
-        )) = work
-        {
-            tell(answer, scrub(&db, state, keys_before, compact));
+    }
+    leading.done = true;
+}
+
+fn run(db: &Connection, state: &State, work: Work) -> Result<(), StoreError> {
+    match work {
+        Work::Scrub {
+            keys_before,
+            compact,
+        } => scrub(db, state, keys_before, compact),
+        Work::Call(call) => {
+            call(db);
+            Ok(())
         }
     }
 }

@@ -136,14 +136,13 @@ impl TenantFile {
         self.write(move |db| maintain::verify(db, &tenant)).await
     }
 
-    /// Runs on the writer's connection, between two groups.
+    /// Runs on the writer's connection, after at most one group of commits.
     pub async fn write<T, F>(&self, work: F) -> Result<T, StoreError>
     where
         T: Send + 'static,
         F: FnOnce(&Connection) -> Result<T, StoreError> + Send + 'static,
     {
-        let state = self.state.clone();
-        blocking(move || work(&state.writer.lock().unwrap_or_else(PoisonError::into_inner))).await
+        self.group.call(work).await
     }
 
     pub fn watch(&self) -> watch::Receiver<Revision> {
@@ -158,11 +157,7 @@ impl TenantFile {
         F: FnOnce(&Connection) -> Result<T, StoreError> + Send + 'static,
     {
         let Some(readers) = &self.readers else {
-            let state = self.state.clone();
-            return blocking(move || {
-                query(&state.writer.lock().unwrap_or_else(PoisonError::into_inner))
-            })
-            .await;
+            return self.write(query).await;
         };
         let permit = readers
             .permits

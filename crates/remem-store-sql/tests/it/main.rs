@@ -21,3 +21,4 @@ mod validity_windows;
 mod vector_search;
 mod waiting;
 mod workshop;
+mod writer_queue;
