@@ -17,6 +17,7 @@ mod fault_store;
 #[cfg(feature = "engine")]
 pub mod host;
 pub mod postgres;
+mod proxy;
 mod random;
 #[cfg(feature = "http")]
 pub mod server;
@@ -29,6 +30,7 @@ pub use env::TestEnv;
 pub use fault_store::FaultStore;
 #[cfg(feature = "engine")]
 pub use host::TestHost;
+pub use proxy::{Proxy, ProxyMode};
 pub use random::{Random, fresh_seed, given_seed};
 #[cfg(feature = "http")]
 pub use server::{TestResponse, TestServer};

@@ -7,6 +7,7 @@
 
 use super::error::failed;
 use deadpool_postgres::{Hook, HookError, Manager, ManagerConfig, Pool, RecyclingMethod, Runtime};
+use remem_core::sabotage;
 use remem_store::StoreError;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::{CryptoProvider, ring, verify_tls12_signature, verify_tls13_signature};
@@ -55,6 +56,8 @@ pub enum UrlError {
 pub struct Target {
     pub(super) config: Config,
     pub(super) tls: MakeRustlsConnect,
+    /// The role that a session takes on when it starts, if not that of its login.
+    role: Option<String>,
 }
 
 impl Target {
@@ -86,6 +89,7 @@ impl Target {
         Ok(Target {
             config,
             tls: MakeRustlsConnect::new(tls),
+            role: None,
         })
     }
 
@@ -112,7 +116,13 @@ impl Target {
             "{options}-c role={}",
             role.replace('\\', "\\\\").replace(' ', "\\ ")
         ));
+        target.role = Some(role.to_owned());
         target
+    }
+
+    /// The role that every session must act as; `None` if the URL leaves it to the machine.
+    pub(super) fn user(&self) -> Option<&str> {
+        self.role.as_deref().or(self.config.get_user())
     }
 
     /// Up to `size` connections, in which no statement takes longer than `deadline`. How long a
@@ -126,13 +136,20 @@ impl Target {
             deadline.as_millis()
         )
         .into();
+        let user: Option<Arc<str>> = self.user().map(Into::into);
         let set_up = Hook::async_fn(move |client, _| {
             let session = session.clone();
+            let user = user.clone();
             Box::pin(async move {
                 client
                     .batch_execute(&session)
                     .await
-                    .map_err(HookError::Backend)
+                    .map_err(HookError::Backend)?;
+                match acts_as(client, user.as_deref()).await {
+                    Ok(true) => Ok(()),
+                    Ok(false) => Err(HookError::message(WRONG_ROLE)),
+                    Err(error) => Err(HookError::Backend(error)),
+                }
             })
         });
         Pool::builder(Manager::from_config(
@@ -158,6 +175,31 @@ impl Target {
             .map_err(|_| super::error::unavailable(super::error::DatabaseError::Deadline))?
             .map_err(failed)
     }
+}
+
+/// What is said of a session that acts as another role than it asked for.
+pub(super) const WRONG_ROLE: &str = "a database session acts as another role than it asked for: \
+     a connection pooler that drops start-up options stands between remem and PostgreSQL; \
+     connect to PostgreSQL itself, or have the pooler keep `options`";
+
+/// Whether a session acts as that role. A pooler that drops start-up options drops the role with
+/// them: passes would then act with the rights of requests, see nothing, and erase nothing.
+pub(super) async fn acts_as(
+    client: &Client,
+    user: Option<&str>,
+) -> Result<bool, tokio_postgres::Error> {
+    let Some(user) = user else {
+        return Ok(true);
+    };
+    let row = client
+        .query_one("SELECT current_user::text = $1", &[&user])
+        .await?;
+    let is_user: bool = row.try_get(0)?;
+    Ok(sabotage!(
+        "postgres-a-session-acts-as-any-role",
+        is_user,
+        true
+    ))
 }
 
 /// What moves the bytes of one connection.

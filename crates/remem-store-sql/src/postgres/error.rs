@@ -1,7 +1,8 @@
 //! Database errors as the seam knows them. PostgreSQL puts values into its texts ("Key (id)=(…)
 //! already exists"), so only the code and the name of the constraint go on.
 
-use deadpool_postgres::PoolError;
+use super::connect::WRONG_ROLE;
+use deadpool_postgres::{HookError, PoolError};
 use remem_core::RuleId;
 use remem_store::StoreError;
 use tokio_postgres::Error;
@@ -22,6 +23,8 @@ pub(super) enum DatabaseError {
     Deadline,
     #[error("the database is down")]
     Down,
+    #[error("{WRONG_ROLE}")]
+    WrongRole,
 }
 
 /// Maps a database error to what the caller can do about it.
@@ -94,6 +97,9 @@ pub(super) fn no_connection(error: PoolError) -> StoreError {
             StoreError::Busy => StoreError::Busy,
             other => other,
         },
+        PoolError::PostCreateHook(HookError::Backend(error)) => failed(error),
+        // The only message of a hook.
+        PoolError::PostCreateHook(HookError::Message(_)) => unavailable(DatabaseError::WrongRole),
         other => unavailable(DatabaseError::Connection(other.to_string())),
     }
 }

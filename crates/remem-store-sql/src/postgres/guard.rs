@@ -1,6 +1,7 @@
 //! The start-up check: reads the catalogue and refuses to serve when the second wall does not
 //! stand. Row-level security is silent when it is off, so nothing else would tell.
 
+use super::connect::{WRONG_ROLE, acts_as};
 use super::error::failed;
 use remem_core::{sabotage, sabotage_sql};
 use remem_store::StoreError;
@@ -12,6 +13,14 @@ pub enum GuardError {
     /// Too old.
     #[error("PostgreSQL {0} is too old: 15 or newer is needed")]
     Version(String),
+    /// An extension changes what the policies mean.
+    #[error(
+        "the database has the extension citus, which drops the policies that keep tenants apart when it distributes tables: use a database without it"
+    )]
+    Sharded,
+    /// A session does not act as the role that it asked for.
+    #[error("{WRONG_ROLE}")]
+    OtherRole,
     /// The role sees past the policies.
     #[error(
         "the database user {user} {why}, so row-level security would not hold: use the role that `remem migrate` names ({app})"
@@ -47,14 +56,18 @@ pub struct Server {
     pub vectors: bool,
 }
 
-/// Checks the role and the tables.
-pub(super) async fn check(client: &Client) -> Result<Server, GuardError> {
+/// Checks the role and the tables, as the role that the session asked for.
+pub(super) async fn check(client: &Client, user: Option<&str>) -> Result<Server, GuardError> {
+    if !acts_as(client, user).await.map_err(failed)? {
+        return Err(GuardError::OtherRole);
+    }
     // So that expressions are shown with the full names that are compared below.
     client
         .batch_execute("SET search_path = pg_catalog")
         .await
         .map_err(failed)?;
     let server = server(client).await?;
+    check_not_sharded(client).await?;
     let roles = super::schema::Roles::of(&server.database);
     sabotage!(
         "postgres-any-role-may-serve",
@@ -99,6 +112,18 @@ async fn server(client: &Client) -> Result<Server, GuardError> {
     } else {
         Ok(server)
     }
+}
+
+/// Citus writes the policies of shards without `AS RESTRICTIVE`: each of them would then let rows
+/// of any tenant through, while the catalogue that this check reads still looks right.
+async fn check_not_sharded(client: &Client) -> Result<(), GuardError> {
+    let sql = "SELECT EXISTS (SELECT 1 FROM pg_extension WHERE extname = 'citus')";
+    let row = client.query_one(sql, &[]).await.map_err(failed)?;
+    let sharded: bool = row.try_get(0).map_err(failed)?;
+    if sabotage!("postgres-a-sharded-database-is-served", sharded, false) {
+        return Err(GuardError::Sharded);
+    }
+    Ok(())
 }
 
 /// Each column is a reason not to serve as this user, whether it holds for it or for a role that it

@@ -233,7 +233,7 @@ async fn examine(target: &Target) -> Result<Server, OpenError> {
     let driving = tokio::spawn(driver);
     let examined = async {
         schema::check(&client).await?;
-        Ok(guard::check(&client).await?)
+        Ok(guard::check(&client, target.user()).await?)
     };
     let examined = examined.await;
     drop(client);

@@ -7,11 +7,12 @@
     reason = "tests drive their own connections and read the machine's clock"
 )]
 
-use remem_store::{ReadAt, Store};
+use remem_store::{ReadAt, Store, Work};
 use remem_store_sql::PostgresStore;
 use remem_store_sql::postgres::{Migrated, Options, SchemaError, Target, migrate};
 use remem_testkit::conformance::{NOON, all, draft, put, scope};
 use remem_testkit::postgres::{Database, PASSWORD};
+use remem_testkit::{Proxy, ProxyMode, wait_for};
 
 /// Why the database is not served from.
 async fn refusal(options: Options) -> String {
@@ -56,6 +57,51 @@ async fn user(database: &Database, name: &str, rights: &str) -> (String, String)
         .app_url
         .replace(&format!("{}_app:", database.name), &format!("{user}:"));
     (user, url)
+}
+
+/// Citus itself is not needed: the check reads the list of extensions.
+#[tokio::test]
+async fn a_sharded_database_is_refused() {
+    let database = Database::fresh().await;
+    let gap = "SET allow_system_table_mods = on; INSERT INTO pg_extension
+         (oid, extname, extowner, extnamespace, extrelocatable, extversion)
+         VALUES (99999, 'citus', 10, 11, false, '13.2')";
+    let mend = "SET allow_system_table_mods = on; DELETE FROM pg_extension WHERE oid = 99999";
+    refuses(&database, gap, mend, &["the extension citus", "without it"]).await;
+}
+
+/// A pooler that ignores `options` would run passes with the rights of requests.
+#[tokio::test]
+async fn a_pooler_that_drops_the_role_is_refused() {
+    let database = Database::fresh().await;
+    let (proxy, url) = Proxy::in_front_of(&database.app_url).await;
+    let behind = || Options {
+        target: Target::parse(&url).unwrap(),
+        ..database.options(1)
+    };
+    proxy.mode.send_replace(ProxyMode::DropOptions);
+    let text = refusal(behind()).await;
+    assert!(
+        text.contains("another role") && text.contains("pooler"),
+        "{text}"
+    );
+
+    // One that is put in between later: what has a role of its own fails instead of doing nothing.
+    proxy.mode.send_replace(ProxyMode::Forward);
+    let store = PostgresStore::open(behind()).await.unwrap();
+    proxy.cut(ProxyMode::DropOptions);
+    let refused = wait_for("a connection of the worker is refused", || async {
+        let due = store.due(Work::Purge, NOON).await;
+        let text = due.err().map(|error| chain(&error));
+        text.filter(|text| text.contains("another role"))
+    });
+    refused.await;
+}
+
+/// The text of an error with those of its causes.
+fn chain(error: &dyn std::error::Error) -> String {
+    let cause = error.source().map(chain).unwrap_or_default();
+    format!("{error} {cause}")
 }
 
 #[tokio::test]

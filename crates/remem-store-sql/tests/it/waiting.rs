@@ -16,14 +16,12 @@ use remem_store::{Directory, Head, Store, StoreError, deadline};
 use remem_store_sql::PostgresStore;
 use remem_store_sql::postgres::{Options, Target};
 use remem_testkit::postgres::Database;
+use remem_testkit::{Proxy, ProxyMode};
 use std::future::poll_fn;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
-use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::watch;
-use tokio::task::AbortHandle;
 use tokio::time::{Instant, sleep, timeout};
 
 /// A wait that no test waits out.
@@ -35,85 +33,11 @@ const CONNECTIONS_OF_A_START: usize = 4;
 /// Waiters that a tenant may have in these tests.
 const WAITERS_MAX: usize = 2;
 
-/// What the proxy does with a new connection.
-#[derive(Clone, Copy, PartialEq)]
-enum Mode {
-    Forward,
-    Delay(Duration),
-    /// Until the mode is `Forward`.
-    Hold,
-    Refuse,
-}
-
-/// A TCP proxy in front of the database.
-struct Proxy {
-    port: u16,
-    mode: watch::Sender<Mode>,
-    accepted: watch::Sender<usize>,
-    forwarding: Mutex<Vec<AbortHandle>>,
-}
-
-impl Proxy {
-    async fn start(upstream: String) -> Arc<Proxy> {
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let proxy = Arc::new(Proxy {
-            port: listener.local_addr().unwrap().port(),
-            mode: watch::Sender::new(Mode::Forward),
-            accepted: watch::Sender::new(0),
-            forwarding: Mutex::default(),
-        });
-        let accepting = proxy.clone();
-        tokio::spawn(async move {
-            while let Ok((client, _)) = listener.accept().await {
-                accepting.take(client, upstream.clone());
-            }
-        });
-        proxy
-    }
-
-    fn take(&self, client: TcpStream, upstream: String) {
-        let mode = *self.mode.borrow();
-        let mut modes = self.mode.subscribe();
-        let forward = async move {
-            match mode {
-                Mode::Forward => {}
-                Mode::Delay(time) => sleep(time).await,
-                Mode::Hold => drop(modes.wait_for(|mode| *mode == Mode::Forward).await),
-                Mode::Refuse => return,
-            }
-            let mut client = client;
-            let mut server = TcpStream::connect(upstream).await.unwrap();
-            let _ = tokio::io::copy_bidirectional(&mut client, &mut server).await;
-        };
-        let task = tokio::spawn(forward).abort_handle();
-        if mode == Mode::Forward {
-            self.forwarding.lock().unwrap().push(task);
-        }
-        self.accepted.send_modify(|count| *count += 1);
-    }
-
-    /// Refuses new connections and cuts those that it forwards; held ones stay held.
-    fn refuse_and_cut(&self) {
-        self.mode.send_replace(Mode::Refuse);
-        for task in self.forwarding.lock().unwrap().drain(..) {
-            task.abort();
-        }
-    }
-
-    async fn has_accepted(&self, count: usize) {
-        let mut accepted = self.accepted.subscribe();
-        accepted.wait_for(|so_far| *so_far >= count).await.unwrap();
-    }
-}
-
 /// A store with one connection for requests, behind a proxy; the monitor is connected, and the one
 /// connection is not open yet.
 async fn store_behind_a_proxy() -> (Arc<Proxy>, PostgresStore) {
     let database = Database::fresh().await;
-    let (credentials, rest) = database.app_url.rsplit_once('@').unwrap();
-    let (upstream, name) = rest.split_once('/').unwrap();
-    let proxy = Proxy::start(upstream.to_owned()).await;
-    let url = format!("{credentials}@127.0.0.1:{}/{name}", proxy.port);
+    let (proxy, url) = Proxy::in_front_of(&database.app_url).await;
     let store = PostgresStore::open(Options {
         target: Target::parse(&url).unwrap(),
         wait: FOREVER,
@@ -158,14 +82,16 @@ async fn opening<'a>(proxy: &Proxy, store: &'a PostgresStore, tenant: &'a Tenant
 #[tokio::test]
 async fn a_connection_that_takes_three_seconds_to_open_serves_the_request() {
     let (proxy, store) = store_behind_a_proxy().await;
-    proxy.mode.send_replace(Mode::Delay(Duration::from_secs(3)));
+    proxy
+        .mode
+        .send_replace(ProxyMode::Delay(Duration::from_secs(3)));
     read(&store, &tenant("a")).await.unwrap();
 }
 
 #[tokio::test]
 async fn a_request_stops_waiting_at_its_deadline() {
     let (proxy, store) = store_behind_a_proxy().await;
-    proxy.mode.send_replace(Mode::Hold);
+    proxy.mode.send_replace(ProxyMode::Hold);
     let name = tenant("a");
     let mut opener = opening(&proxy, &store, &name).await;
     // A wait of an hour is allowed; only the deadline can end these.
@@ -187,7 +113,7 @@ async fn a_request_stops_waiting_at_its_deadline() {
 #[tokio::test]
 async fn a_tenant_has_so_many_waiters_and_another_one_still_gets_in_line() {
     let (proxy, store) = store_behind_a_proxy().await;
-    proxy.mode.send_replace(Mode::Hold);
+    proxy.mode.send_replace(ProxyMode::Hold);
     let busy = tenant("busy");
     let other = tenant("other");
     let mut served = vec![opening(&proxy, &store, &busy).await];
@@ -209,7 +135,7 @@ async fn a_tenant_has_so_many_waiters_and_another_one_still_gets_in_line() {
     assert!(polled_once(&mut waiter).await.is_pending());
     served.push(waiter);
 
-    proxy.mode.send_replace(Mode::Forward);
+    proxy.mode.send_replace(ProxyMode::Forward);
     for answer in join_all(served).await {
         answer.unwrap();
     }
@@ -220,14 +146,14 @@ async fn a_tenant_has_so_many_waiters_and_another_one_still_gets_in_line() {
 async fn nobody_waits_while_the_database_is_down() {
     let (proxy, store) = store_behind_a_proxy().await;
     let directory = store.directory();
-    proxy.mode.send_replace(Mode::Hold);
+    proxy.mode.send_replace(ProxyMode::Hold);
     let name = tenant("a");
     let opener = opening(&proxy, &store, &name).await;
     let mut waiter = read(&store, &name);
     assert!(polled_once(&mut waiter).await.is_pending());
 
     // The monitor alone notices: the opener's connection is held as before.
-    proxy.refuse_and_cut();
+    proxy.cut(ProxyMode::Refuse);
     let released = timeout(PATIENCE, join_all([opener, waiter])).await;
     for answer in released.expect("those who wait are released") {
         assert!(
@@ -242,7 +168,7 @@ async fn nobody_waits_while_the_database_is_down() {
     );
     assert!(!directory.is_reachable().await);
 
-    proxy.mode.send_replace(Mode::Forward);
+    proxy.mode.send_replace(ProxyMode::Forward);
     let back = async {
         while !directory.is_reachable().await {
             sleep(Duration::from_millis(10)).await;

@@ -6,12 +6,11 @@
 
 use crate::common::client::Answer;
 use crate::common::{Client, Server, place, remem, run};
-use std::sync::{Arc, Mutex};
+use remem_testkit::{Proxy, ProxyMode};
+use std::sync::Arc;
 use std::time::Duration;
 use tempfile::TempDir;
-use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::watch;
-use tokio::task::{AbortHandle, JoinSet};
+use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
 const MEMORY: &str = "agent/1";
@@ -19,67 +18,6 @@ const MEMORY: &str = "agent/1";
 const PATIENCE: Duration = Duration::from_secs(60);
 /// A wait that no test waits out.
 const NEVER_MS: &str = "3600000";
-
-/// What the proxy does with a new connection.
-#[derive(Clone, Copy, PartialEq)]
-enum Mode {
-    Forward,
-    Delay(Duration),
-    /// Until the mode is `Forward`.
-    Hold,
-    Refuse,
-}
-
-/// A TCP proxy in front of the database.
-struct Proxy {
-    port: u16,
-    mode: watch::Sender<Mode>,
-    forwarding: Mutex<Vec<AbortHandle>>,
-}
-
-impl Proxy {
-    async fn start(upstream: String) -> Arc<Proxy> {
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let proxy = Arc::new(Proxy {
-            port: listener.local_addr().unwrap().port(),
-            mode: watch::Sender::new(Mode::Forward),
-            forwarding: Mutex::default(),
-        });
-        let accepting = proxy.clone();
-        tokio::spawn(async move {
-            while let Ok((client, _)) = listener.accept().await {
-                accepting.take(client, upstream.clone());
-            }
-        });
-        proxy
-    }
-
-    fn take(&self, client: TcpStream, upstream: String) {
-        let mut modes = self.mode.subscribe();
-        let mode = *self.mode.borrow();
-        let forward = async move {
-            match mode {
-                Mode::Forward => {}
-                Mode::Delay(time) => sleep(time).await,
-                Mode::Hold => drop(modes.wait_for(|mode| *mode == Mode::Forward).await),
-                Mode::Refuse => return,
-            }
-            let mut client = client;
-            let mut server = TcpStream::connect(upstream).await.unwrap();
-            let _ = tokio::io::copy_bidirectional(&mut client, &mut server).await;
-        };
-        let task = tokio::spawn(forward).abort_handle();
-        self.forwarding.lock().unwrap().push(task);
-    }
-
-    /// Treats new connections like this from now on, and cuts the ones there are.
-    fn cut(&self, mode: Mode) {
-        self.mode.send_replace(mode);
-        for task in self.forwarding.lock().unwrap().drain(..) {
-            task.abort();
-        }
-    }
-}
 
 /// A host behind a proxy, with one connection for requests.
 struct Host {
@@ -93,10 +31,7 @@ impl Host {
     async fn start(settings: &[(&str, &str)]) -> Host {
         let folder = tempfile::tempdir().unwrap();
         let database = place::new_database(&place::server_url());
-        let (credentials, rest) = database.rsplit_once('@').unwrap();
-        let (upstream, name) = rest.split_once('/').unwrap();
-        let proxy = Proxy::start(upstream.to_owned()).await;
-        let url = format!("{credentials}@127.0.0.1:{}/{name}", proxy.port);
+        let (proxy, url) = Proxy::in_front_of(&database).await;
         let settings = [
             &[
                 ("REMEM_STORAGE__CONNECTIONS", "1"),
@@ -131,7 +66,7 @@ impl Host {
 
     /// Cuts all connections, and sends one request: the pool may not have noticed yet that its
     /// connection is cut, and does when it is used.
-    async fn cut(&self, mode: Mode) {
+    async fn cut(&self, mode: ProxyMode) {
         self.proxy.cut(mode);
         let answer = read(&self.server.client()).await;
         assert!([200, 503].contains(&answer.status), "{}", answer.text);
@@ -153,7 +88,7 @@ fn is_refused(answer: &Answer) {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_slow_handshake_is_waited_for() {
     let host = Host::start(&[]).await;
-    host.cut(Mode::Delay(Duration::from_secs(3))).await;
+    host.cut(ProxyMode::Delay(Duration::from_secs(3))).await;
     read(&host.server.client()).await.is(200);
 }
 
@@ -164,7 +99,7 @@ async fn a_request_is_answered_when_its_deadline_has_passed() {
         ("REMEM_STORAGE__WAIT_MS_MAX", NEVER_MS),
     ];
     let host = Host::start(&settings).await;
-    host.cut(Mode::Hold).await;
+    host.cut(ProxyMode::Hold).await;
     is_refused(&read(&host.server.client()).await);
 }
 
@@ -179,7 +114,7 @@ async fn a_tenant_with_too_many_waiters_is_told_to_come_back() {
     let host = Host::start(&settings).await;
     let busy = host.client_of("busy");
     let other = host.client_of("other");
-    host.proxy.cut(Mode::Hold);
+    host.proxy.cut(ProxyMode::Hold);
     let mut callers = JoinSet::new();
     for _ in 0..10 {
         let client = busy.clone();
@@ -191,7 +126,7 @@ async fn a_tenant_with_too_many_waiters_is_told_to_come_back() {
     let neighbour = tokio::spawn(async move { read(&other).await });
     callers.spawn(async move { read(&busy).await });
     is_refused(&callers.join_next().await.unwrap().unwrap());
-    host.proxy.mode.send_replace(Mode::Forward);
+    host.proxy.mode.send_replace(ProxyMode::Forward);
     neighbour.await.unwrap().is(200);
     let mut served = callers.join_all().await.into_iter();
     assert!(served.any(|answer| answer.status == 200));
@@ -201,7 +136,7 @@ async fn a_tenant_with_too_many_waiters_is_told_to_come_back() {
 async fn while_the_database_is_down_requests_are_refused_at_once() {
     let host = Host::start(&[]).await;
     let client = host.server.client();
-    host.cut(Mode::Refuse).await;
+    host.cut(ProxyMode::Refuse).await;
     let refused = "remem_database_refused_total{reason=\"down\"}";
     let down = async {
         while !client.get("/metrics").await.text.contains(refused) {
@@ -209,7 +144,7 @@ async fn while_the_database_is_down_requests_are_refused_at_once() {
         }
     };
     timeout(PATIENCE, down).await.expect("the monitor says so");
-    host.proxy.mode.send_replace(Mode::Forward);
+    host.proxy.mode.send_replace(ProxyMode::Forward);
     let back = async {
         while client.get("/ready").await.status != 200 {
             sleep(Duration::from_millis(10)).await;
