@@ -34,7 +34,7 @@ pub use proxy::{Proxy, ProxyMode};
 pub use random::{Random, fresh_seed, given_seed};
 #[cfg(feature = "http")]
 pub use server::{TestResponse, TestServer};
-pub use wait::{DEADLINE, wait_for, wait_until, wait_until_blocking};
+pub use wait::{deadline, wait_for, wait_until, wait_until_blocking};
 
 use remem_core::Timestamp;
 

@@ -7,29 +7,35 @@
 
 use std::time::{Duration, Instant};
 
-/// How long a test waits for anything before it fails. It is far more than a busy machine needs, so
-/// that reaching it means that the thing does not happen.
-pub const DEADLINE: Duration = Duration::from_secs(60);
+/// How long a test waits for anything before it fails: 60 s, far more than a busy machine needs, so
+/// that reaching it means that the thing does not happen. `REMEM_TEST_DEADLINE_S` shortens it where
+/// most waits are expected to fail, as in `scripts/sabotage`.
+#[must_use]
+pub fn deadline() -> Duration {
+    let seconds = std::env::var("REMEM_TEST_DEADLINE_S").map_or(60, |seconds| {
+        seconds
+            .parse()
+            .expect("REMEM_TEST_DEADLINE_S is a whole number of seconds")
+    });
+    Duration::from_secs(seconds)
+}
 
 /// How long to wait between two looks.
 const PAUSE: Duration = Duration::from_millis(5);
 
-/// Asks again and again until the answer is yes. Fails after [`DEADLINE`].
+/// Asks again and again until the answer is yes. Fails after [`deadline`].
 pub async fn wait_until<F>(what: &str, mut holds: impl FnMut() -> F)
 where
     F: Future<Output = bool>,
 {
     let begun = Instant::now();
     while !holds().await {
-        assert!(
-            begun.elapsed() < DEADLINE,
-            "not within {DEADLINE:?}: {what}"
-        );
+        assert_in_time(begun, what);
         tokio::time::sleep(PAUSE).await;
     }
 }
 
-/// Asks again and again until there is an answer. Fails after [`DEADLINE`].
+/// Asks again and again until there is an answer. Fails after [`deadline`].
 pub async fn wait_for<T, F>(what: &str, mut find: impl FnMut() -> F) -> T
 where
     F: Future<Output = Option<T>>,
@@ -39,10 +45,7 @@ where
         if let Some(found) = find().await {
             return found;
         }
-        assert!(
-            begun.elapsed() < DEADLINE,
-            "not within {DEADLINE:?}: {what}"
-        );
+        assert_in_time(begun, what);
         tokio::time::sleep(PAUSE).await;
     }
 }
@@ -52,10 +55,16 @@ where
 pub fn wait_until_blocking(what: &str, mut holds: impl FnMut() -> bool) {
     let begun = Instant::now();
     while !holds() {
-        assert!(
-            begun.elapsed() < DEADLINE,
-            "not within {DEADLINE:?}: {what}"
-        );
+        assert_in_time(begun, what);
         std::thread::sleep(PAUSE);
     }
+}
+
+#[track_caller]
+fn assert_in_time(begun: Instant, what: &str) {
+    let deadline = deadline();
+    assert!(
+        begun.elapsed() < deadline,
+        "not within {deadline:?}: {what}"
+    );
 }

@@ -11,3 +11,4 @@ mod proposals;
 mod redaction;
 #[path = "../../src/test_cases.rs"]
 mod test_cases;
+mod trust;

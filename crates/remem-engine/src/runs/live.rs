@@ -431,29 +431,16 @@ impl<'e> Live<'e> {
         if let Some(principal) = PrincipalId::parse(&self.run.state.principal) {
             batch = batch.by(principal);
         }
-        batch = sabotage!(
+        let as_loaded = sabotage!(
             "two-processes-both-carry-a-run-on",
-            sabotage!(
-                "a-cancelled-run-goes-on",
-                batch.set(
-                    RecordKind::Run,
-                    self.run.id.as_str().to_owned(),
-                    Precondition::Version(self.version),
-                    body,
-                ),
-                batch.set(
-                    RecordKind::Run,
-                    self.run.id.as_str().to_owned(),
-                    Precondition::None,
-                    body
-                )
-            ),
-            batch.set(
-                RecordKind::Run,
-                self.run.id.as_str().to_owned(),
-                Precondition::None,
-                body
-            )
+            Precondition::Version(self.version),
+            Precondition::None
+        );
+        batch = batch.set(
+            RecordKind::Run,
+            self.run.id.as_str().to_owned(),
+            as_loaded,
+            body,
         );
         for step in std::mem::take(&mut self.staged) {
             batch = match step {

@@ -231,6 +231,44 @@ async fn until_ended(engine: &Engine, caller: &Caller, run: &Run) -> RunStatus {
     .await
 }
 
+/// A process that has a run in its queue finds it ended by another one.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_ended_run_that_waits_elsewhere_is_not_taken_up() {
+    let env = TestEnv::sqlite();
+    let first = env.host().await;
+    let second = env.host().await;
+    let run = start(&first.engine, &first.caller).await;
+    env.clock.set(NOON.plus_ms(6_000));
+    let pass = registry::find("runs").unwrap();
+    let taken = second.engine.run_pass(pass, second.tenant(), Mode::Apply);
+    assert_eq!(
+        taken.await.unwrap().changed,
+        1,
+        "it waits in the second process"
+    );
+    let id = run.id.as_str();
+    first.engine.cancel_run(&first.caller, id).await.unwrap();
+    let log = async || {
+        first
+            .engine
+            .run_events(&first.caller, id, 0)
+            .await
+            .unwrap()
+            .0
+            .len()
+    };
+    let before = log().await;
+
+    // Runs are carried on in their order: when a later one has ended, this one had its turn.
+    let new = NewRun {
+        workflow_id: "small".to_owned(),
+        ..NewRun::default()
+    };
+    let next = second.engine.create_run(&second.caller, new, None).await;
+    second.carry_on(&next.unwrap().run).await;
+    assert_eq!(log().await, before);
+}
+
 /// Completed or cancelled: nothing is left of what it was given, and nobody carries it on any more.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_ended_run_stays_ended_and_keeps_no_secret() {

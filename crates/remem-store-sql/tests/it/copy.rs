@@ -1406,9 +1406,15 @@ async fn an_interrupted_copy_into_files_goes_on() {
 }
 
 /// Stops once some entries are there, before the clock is.
+/// A copy that stops at the first entries.
 async fn half(from: &Home, to: &Home) {
+    stopped(from, to, |_| true).await;
+}
+
+/// A copy that stops at the first entries of such a tenant.
+async fn stopped(from: &Home, to: &Home, at: impl Fn(&TenantId) -> bool) {
     let mut stop = |p: &Progress| {
-        if p.entries.0 > 0 {
+        if at(&p.tenant) && p.entries.0 > 0 {
             ControlFlow::Break(())
         } else {
             ControlFlow::Continue(())
@@ -2043,14 +2049,14 @@ async fn copied_with_workshop(from: Home, to: Home) {
             .unwrap()
             .len()
     };
-    half(&from, &to).await;
+    stopped(&from, &to, |name| *name == scope.tenant).await;
     assert_eq!(
         rules().await,
         1,
         "without anything new the rules stay, however early the copy stops"
     );
     source.go_on().await;
-    half(&from, &to).await;
+    stopped(&from, &to, |name| *name == scope.tenant).await;
     let target = Workshop {
         store: there.as_ref(),
         scope: scope.clone(),

@@ -10,6 +10,7 @@ mod constraints;
 mod copy;
 mod differential;
 mod erasure;
+mod nodes;
 mod query_plans;
 mod rule_guard;
 mod schema_parity;

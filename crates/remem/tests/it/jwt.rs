@@ -7,7 +7,7 @@ use crate::common::client::{BASE, Client};
 use crate::common::{Server, files, place, remem_on, run, run_on};
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use remem_testkit::{DEADLINE, wait_until};
+use remem_testkit::{deadline, wait_until};
 use ring::rand::SystemRandom;
 use ring::signature::{ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair, Ed25519KeyPair, KeyPair};
 use serde_json::{Value, json};
@@ -255,7 +255,7 @@ async fn a_key_that_is_taken_from_the_file_opens_nothing_and_ends_streams() {
         .with_key(&first)
         .put("m", &json!({"content": "x"}))
         .await;
-    assert!(stream.next(DEADLINE).await.is_some());
+    assert!(stream.next(deadline()).await.is_some());
     // Both for a while, as a rotation goes.
     std::fs::write(&jwks, document(&[old.jwk("old"), new.jwk("new")])).unwrap();
     becomes(&client, &second, 200).await;
@@ -263,7 +263,7 @@ async fn a_key_that_is_taken_from_the_file_opens_nothing_and_ends_streams() {
     std::fs::write(&jwks, document(&[new.jwk("new")])).unwrap();
     becomes(&client, &first, 401).await;
     assert!(
-        stream.next(DEADLINE).await.is_none(),
+        stream.next(deadline()).await.is_none(),
         "a stream goes with the key of its token"
     );
     assert_eq!(status(&client, &second).await, 200);
@@ -282,12 +282,12 @@ async fn a_stream_ends_when_its_token_does() {
     let mut ends = short.stream(0).await;
     let mut lasts = client.stream(0).await;
     short.put("m", &json!({"content": "x"})).await;
-    assert!(ends.next(DEADLINE).await.is_some() && lasts.next(DEADLINE).await.is_some());
-    assert!(ends.next(DEADLINE).await.is_none());
+    assert!(ends.next(deadline()).await.is_some() && lasts.next(deadline()).await.is_some());
+    assert!(ends.next(deadline()).await.is_none());
     assert!(now() >= until, "not before its time");
     client.put("m", &json!({"content": "y"})).await;
     assert!(
-        lasts.next(DEADLINE).await.is_some(),
+        lasts.next(deadline()).await.is_some(),
         "the stream of a key goes on"
     );
 }

@@ -5,7 +5,7 @@
 use crate::common;
 use crate::common::client::{BASE, finish};
 use crate::common::{Client, KEY, Server};
-use remem_testkit::{DEADLINE, Random, wait_until, wait_until_blocking};
+use remem_testkit::{Random, deadline, wait_until, wait_until_blocking};
 use reqwest::Method;
 use serde_json::{Value, json};
 use std::collections::HashMap;
@@ -151,7 +151,7 @@ fn half_sent(server: &Server, text: &str) -> HalfSent {
     let body = json!({"content": text}).to_string();
     let (half, rest) = body.split_at(body.len() / 2);
     let mut stream = TcpStream::connect(server.url.trim_start_matches("http://")).unwrap();
-    stream.set_read_timeout(Some(DEADLINE)).unwrap();
+    stream.set_read_timeout(Some(deadline())).unwrap();
     let path = Client::memory(MEMORY, "entries");
     let head = format!(
         "POST {path} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {KEY}\r\nContent-Type: application/json\r\n"
@@ -245,7 +245,7 @@ async fn a_stream_resumes_without_a_gap_or_a_repeat() {
         let mut stream = server.client().stream(last).await;
         connections += 1;
         for _ in 0..1 + random.below(30) {
-            let frame = stream.next(DEADLINE).await.expect("the stream goes on");
+            let frame = stream.next(deadline()).await.expect("the stream goes on");
             assert_eq!(frame.id, last + 1, "no gap and no repeat");
             assert_eq!(
                 (&frame.data["sequence"], frame.event.as_str()),
@@ -283,7 +283,11 @@ async fn a_stream_delivers_what_other_processes_write() {
     let mut stream = server.client().stream(1).await;
     common::run_on(folder.path(), &["--local", "put", MEMORY, "by a command"]).exits(0);
     assert_eq!(
-        stream.next(DEADLINE).await.expect("the stream goes on").id,
+        stream
+            .next(deadline())
+            .await
+            .expect("the stream goes on")
+            .id,
         2
     );
 }
@@ -302,20 +306,20 @@ async fn a_revoked_key_ends_its_stream_and_no_other() {
     owner.put(MEMORY, &json!({"content": "before"})).await;
     let mut theirs = reader.stream(0).await;
     let mut mine = owner.stream(0).await;
-    assert_eq!(theirs.next(DEADLINE).await.unwrap().id, 1);
+    assert_eq!(theirs.next(deadline()).await.unwrap().id, 1);
     owner
         .delete(&format!("{BASE}/keys/{}", made["id"].as_str().unwrap()))
         .await
         .is(204);
     owner.put(MEMORY, &json!({"content": "after"})).await;
     assert!(
-        theirs.next(DEADLINE).await.is_none(),
+        theirs.next(deadline()).await.is_none(),
         "the stream ends and says nothing of what came after"
     );
     assert_eq!(
         [
-            mine.next(DEADLINE).await.unwrap().id,
-            mine.next(DEADLINE).await.unwrap().id
+            mine.next(deadline()).await.unwrap().id,
+            mine.next(deadline()).await.unwrap().id
         ],
         [1, 2]
     );

@@ -15,7 +15,7 @@ pub mod user;
 pub use client::Client;
 pub use place::remem_on;
 
-use remem_testkit::DEADLINE;
+use remem_testkit::deadline;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -62,7 +62,7 @@ impl Server {
         let mut server = Server::spawn(dir, arguments, environment);
         let lines = server.listen_to_output();
         let greeting = loop {
-            match lines.recv_timeout(DEADLINE) {
+            match lines.recv_timeout(deadline()) {
                 Ok(line) if line.contains(" is ready at http://") => break line,
                 Ok(_) => {}
                 Err(_) => panic!("the server did not greet: {}", server.output()),
@@ -172,7 +172,7 @@ impl Server {
     /// Stops it in an orderly way and requires that it says so.
     pub fn terminate(&mut self) {
         self.signal("TERM");
-        let status = self.wait(DEADLINE);
+        let status = self.wait(deadline());
         assert!(
             status.is_some_and(|s| s.success()),
             "ended with {status:?}: {}",

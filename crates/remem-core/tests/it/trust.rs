@@ -1,0 +1,43 @@
+//! What admission makes of the trust that a draft claims.
+
+use remem_core::{
+    Admission, Draft, Facets, MemoryRef, Policy, Redactor, Scope, TenantId, Timestamp, Trust,
+};
+
+const NOW: Timestamp = Timestamp(1_700_000_000_000);
+
+/// The slot that a draft of that trust asks for and is given.
+fn slot_of(trust: Trust) -> Option<String> {
+    let scope = Scope::new(
+        TenantId::parse("a").unwrap(),
+        MemoryRef::parse("m").unwrap(),
+    );
+    let draft = Draft {
+        content: "Ana drinks tea".to_owned(),
+        facets: Facets {
+            slot: Some("drink".to_owned()),
+            trust,
+            ..Facets::default()
+        },
+        ..Draft::default()
+    };
+    let policy = Policy::default();
+    let admission = Admission {
+        policy: &policy,
+        redactor: &Redactor::empty(),
+        scan: 1,
+        now: NOW,
+    };
+    admission
+        .admit(&scope, draft)
+        .unwrap()
+        .facets()
+        .slot
+        .clone()
+}
+
+#[test]
+fn untrusted_text_answers_no_question() {
+    assert_eq!(slot_of(Trust::Operator).as_deref(), Some("drink"));
+    assert_eq!(slot_of(Trust::Untrusted), None);
+}

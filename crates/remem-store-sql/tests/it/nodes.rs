@@ -1,0 +1,45 @@
+//! Several nodes over one database: commits of one tenant take turns at its clock.
+
+#![allow(
+    clippy::disallowed_methods,
+    reason = "writers on two nodes are tasks of their own"
+)]
+
+use remem_core::{Batch, Revision};
+use remem_store::Store;
+use remem_testkit::NOON;
+use remem_testkit::conformance::{admit, draft, id, scope};
+use remem_testkit::postgres::Database;
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use tokio::task::JoinSet;
+
+/// Without the turns one of two commits at a time would fail at a key, and its caller be sent away.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn no_commit_fails_because_of_one_on_another_node() {
+    let database = Database::fresh().await;
+    let mut writers = JoinSet::new();
+    for node in 0..2 {
+        let store = Arc::new(database.open().await);
+        for writer in 0..4 {
+            let store = store.clone();
+            writers.spawn(async move {
+                let scope = scope("a", "m");
+                let mut revisions: Vec<Revision> = Vec::new();
+                for n in 0..25 {
+                    let name = format!("n{node}w{writer}e{n}");
+                    let entry = admit(&scope, draft(&name), NOON);
+                    let batch = Batch::new(scope.tenant.clone(), NOON).put(id(&name), entry);
+                    revisions.push(store.commit(batch).await.unwrap().revision);
+                }
+                revisions
+            });
+        }
+    }
+    let revisions: BTreeSet<Revision> = writers.join_all().await.into_iter().flatten().collect();
+    assert_eq!(
+        revisions.len(),
+        200,
+        "every commit has a revision of its own"
+    );
+}
