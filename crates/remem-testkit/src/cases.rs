@@ -6,10 +6,16 @@
 /// number asks for that many times as many as `gate`.
 #[must_use]
 pub fn cases(gate: u32, full: u32) -> u32 {
+    cases_by_tier(gate, full, full.saturating_mul(4))
+}
+
+/// As [`cases`], with a number of its own for `release`.
+#[must_use]
+pub fn cases_by_tier(gate: u32, full: u32, release: u32) -> u32 {
     match std::env::var("REMEM_TEST_CASES").as_deref() {
         Err(_) | Ok("") => gate,
         Ok("full") => full,
-        Ok("release") => full.saturating_mul(4),
+        Ok("release") => release,
         Ok(times) => {
             let times: u32 = times
                 .parse()

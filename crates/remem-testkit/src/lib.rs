@@ -24,7 +24,7 @@ pub mod server;
 pub mod storage;
 mod wait;
 
-pub use cases::cases;
+pub use cases::{cases, cases_by_tier};
 #[cfg(feature = "engine")]
 pub use env::TestEnv;
 pub use fault_store::FaultStore;

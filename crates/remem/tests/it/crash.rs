@@ -8,7 +8,7 @@
 
 use crate::common::books::{Books, Diary, MEMORIES, Write, Writer};
 use crate::common::{Client, Server, place, run_on};
-use remem_testkit::{Random, cases, wait_until_blocking};
+use remem_testkit::{Random, cases, cases_by_tier, wait_until_blocking};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -20,8 +20,12 @@ const READY_WITHIN: Duration = Duration::from_secs(20);
 
 /// A start on PostgreSQL costs more than one on files.
 fn kills() -> usize {
-    let full = if place::is_postgres() { 110 } else { 220 };
-    cases(50, full) as usize
+    let kills = if place::is_postgres() {
+        cases(50, 110)
+    } else {
+        cases_by_tier(50, 220, 10_000)
+    };
+    kills as usize
 }
 
 /// One life of the server: it starts, clients write, it is killed. Answers whether a write was
