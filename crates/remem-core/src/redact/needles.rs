@@ -11,6 +11,12 @@ use super::json_forms::json_forms;
 use super::scan::{Scanner, WINDOW};
 use super::value::FLOOR_CHARS;
 
+/// In place of a value's number: the range could not be looked at, so it must not be kept.
+pub(super) const UNREAD: usize = usize::MAX;
+/// In place of a value's number: packed data that ends where the layer does. It is no occurrence of
+/// anything, but tells a search in windows what to look at again.
+pub(super) const CUT: usize = usize::MAX - 1;
+
 /// An occurrence of a registered value, by its number, in some layer of text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Hit {

@@ -105,8 +105,16 @@ static COMPILED: LazyLock<Compiled> = LazyLock::new(|| {
     }
 });
 
-/// All shapes in a text, in order, none overlapping another.
-pub(super) fn find(text: &str) -> Vec<ShapeHit> {
+/// What the search of one text gave.
+pub(super) struct Found {
+    /// All shapes, in order, none overlapping another.
+    pub(super) hits: Vec<ShapeHit>,
+    /// Bytes looked at.
+    pub(super) examined: usize,
+}
+
+/// Looks for every shape in a text.
+pub(super) fn find(text: &str) -> Found {
     let compiled = &*COMPILED;
     let mut hits: Vec<(Range<usize>, usize)> = Vec::new();
     compiled
@@ -149,12 +157,14 @@ pub(super) fn find(text: &str) -> Vec<ShapeHit> {
         }
         overlap
     });
-    hits.into_iter()
-        .map(|(range, rule)| ShapeHit {
-            range,
-            kind: ShapeKind(RULES[rule].kind),
-        })
-        .collect()
+    let shape = |(range, rule): (Range<usize>, usize)| ShapeHit {
+        range,
+        kind: ShapeKind(RULES[rule].kind),
+    };
+    Found {
+        hits: hits.into_iter().map(shape).collect(),
+        examined: text.len(),
+    }
 }
 
 /// A token that begins at `start`, which must not lie inside a longer word.

@@ -1,5 +1,6 @@
 //! Redaction: markers, what holds for every text, and what the documentation says of it.
 
+mod decoys;
 mod docs;
 mod markers;
 mod properties;
