@@ -2,5 +2,7 @@
 
 mod decoys;
 mod docs;
+mod hostile;
+pub mod hostile_texts;
 mod markers;
 mod properties;
