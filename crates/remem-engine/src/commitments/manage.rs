@@ -5,6 +5,7 @@ use super::{CommitmentInfo, named, set, ties};
 use crate::caller::Caller;
 use crate::engine::{Digest, Engine};
 use crate::error::EngineError;
+use remem_core::admission::check_name;
 use remem_core::commitment::{Delivery, Refusal, Spans, State, When, check_instant};
 use remem_core::infer::{self, Reading, Verdict};
 use remem_core::sabotage;
@@ -169,6 +170,12 @@ impl Engine {
                 (When::Once, Some(at), None)
             }
             (None, None, None, Some(predicate)) => {
+                // As it was given: its normal form has no capitals, and shapes of secrets do.
+                let secrets = self.rules(tenant).await?;
+                sabotage!(
+                    "a-predicate-may-hold-a-secret",
+                    check_name(secrets.redactor(), "predicate", predicate)?
+                );
                 let key = infer::observation_key(predicate);
                 let key = key.ok_or(Rejection::Invalid {
                     field: "predicate",
