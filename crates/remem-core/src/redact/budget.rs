@@ -13,8 +13,8 @@ const TEXT_EXTRA: usize = 64 * 1024;
 const READING_FACTOR: usize = 32;
 const READING_EXTRA: usize = 4 * 1024;
 /// Bytes of unpacked data looked at for one text, with all that they decode to. Plain text of
-/// thirty megabytes fits, or eight that have escapes all over.
-const UNPACKED_MAX: usize = 32 << 20;
+/// fifteen megabytes fits, or eight that have some escapes.
+const UNPACKED_MAX: usize = 16 << 20;
 
 /// What may still be looked at. Text and what was unpacked from it are counted apart, so that
 /// neither takes from the other.

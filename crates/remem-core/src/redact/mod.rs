@@ -8,7 +8,7 @@
 //!   grammar);
 //! - `layers` follows encodings to a bounded depth (`escapes`, `runs`, `invisible`, `inflate`
 //!   decode) and `packed` into packed data, both within a `budget`: what does not fit is replaced;
-//! - `needles` searches one layer for the forms of every value (`forms`, `json_forms` make and
+//! - `needles` searches one layer for the forms of every value (`forms`, `json_forms`, `bases` make and
 //!   judge them, `fold` makes the skeletons they are matched in);
 //! - `scan` finds thousands of byte strings in one pass;
 //! - `shapes` knows what keys of common vendors look like.
@@ -16,6 +16,7 @@
 //! What it does not promise: values cut into pieces below half, spelled out, hashed, or encoded in
 //! ways that `layers` does not know. The text around a match is never rewritten.
 
+mod bases;
 mod budget;
 mod clean;
 mod escapes;

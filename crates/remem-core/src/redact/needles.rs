@@ -5,6 +5,7 @@ use std::ops::Range;
 
 use zeroize::Zeroizing;
 
+use super::bases::base_forms;
 use super::fold::{self, Level, folded, riders_end};
 use super::forms::{Form, forms_of};
 use super::json_forms::json_forms;
@@ -184,8 +185,8 @@ struct Draft {
 impl Draft {
     fn add(&mut self, number: usize, value: &str) {
         self.exact.push(Zeroizing::new(value.as_bytes().to_vec()));
-        for escaped in json_forms(value) {
-            self.add_literal(number, &escaped);
+        for encoded in json_forms(value).into_iter().chain(base_forms(value)) {
+            self.add_literal(number, &encoded);
         }
         let whole = Form::whole(number, value);
         if whole.chars >= FLOOR_CHARS {

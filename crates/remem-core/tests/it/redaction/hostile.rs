@@ -8,7 +8,7 @@ use remem_core::redact::{Redactor, SecretValue, ShapePolicy};
 /// Bytes looked at for each byte of a text, in all rounds.
 const FACTOR: usize = 64;
 /// What any text may cost besides: what it unpacks to, in each of two rounds.
-const EXTRA: usize = 2 * (32 << 20) + (256 << 10);
+const EXTRA: usize = 2 * (16 << 20) + (256 << 10);
 
 #[test]
 fn hostile_texts_are_looked_at_a_bounded_number_of_times() {
