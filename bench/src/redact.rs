@@ -11,6 +11,9 @@ use remem_core::redact::SecretValue;
 use remem_core::{Redactor, ShapePolicy};
 use std::time::{Duration, Instant};
 
+#[path = "../../crates/remem-core/tests/it/redaction/hostile_texts.rs"]
+mod hostile_texts;
+
 const VALUES: [usize; 3] = [0, 10, 1_000];
 const ENTRY_BYTES: [usize; 2] = [1_000, 64_000];
 /// Text between two planted secrets.
@@ -65,7 +68,28 @@ pub fn run(setup: &Setup) -> anyhow::Result<()> {
         "\nFloor: copying the same text takes {} MB/s.",
         number(copying)
     );
+    hostile(&values);
     Ok(())
+}
+
+/// What a mebibyte of each text of the hostile corpus costs. The aim is a tenth of a second.
+fn hostile(values: &[String]) {
+    let given = values.iter().take(PLANTED).enumerate();
+    let redactor =
+        Redactor::new(given.map(|(n, value)| SecretValue::new(format!("secret-{n}"), value)));
+    let mut table = Table::new(&["Text", "bytes looked at : text", "a MiB takes"]);
+    for (name, text) in hostile_texts::hostile_texts(1 << 20) {
+        let examined = redactor.clean(&text, ShapePolicy::Redact).examined;
+        let (rate, _) = rate(std::slice::from_ref(&text), |text| {
+            redactor.clean(text, ShapePolicy::Redact).text.into_string()
+        });
+        table.row([
+            name.to_owned(),
+            ratio(examined as f64, text.len() as f64),
+            ms(f64::from(1 << 20) / 1e6 / rate * 1e3),
+        ]);
+    }
+    table.print("## Redact: texts made to cost much");
 }
 
 fn cell(

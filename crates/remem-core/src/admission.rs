@@ -5,6 +5,8 @@
 //! Limits come last because they bound what is stored, and a marker may be longer than what it
 //! replaces.
 
+mod names;
+
 use crate::entry::{Draft, Entry, Facets, Origin, Tier, Typology};
 use crate::ids::{Scope, TenantId, Timestamp};
 use crate::policy::Policy;
@@ -16,6 +18,8 @@ use crate::subject::Subject;
 use crate::trust::Trust;
 use serde_json::{Map, Value};
 use std::collections::BTreeSet;
+
+pub use names::check_name;
 
 /// How long the name of a slot or of a chat thread may be.
 pub const SLOT_CHARS_MAX: usize = 200;
@@ -191,20 +195,7 @@ impl Admission<'_> {
                 rule: "goes with the interaction and session tiers, and only with those",
             });
         }
-        let names = [
-            (
-                "interaction",
-                facets.interaction.as_ref().map(|i| i.as_str()),
-            ),
-            ("slot", facets.slot.as_deref()),
-        ];
-        for (field, name) in names
-            .into_iter()
-            .filter_map(|(field, name)| Some((field, name?)))
-        {
-            check_name(self.redactor, field, name)?;
-            bound(field, "characters", name.chars().count(), SLOT_CHARS_MAX)?;
-        }
+        self.check_names(&facets)?;
         if draft.typology != Typology::Semantic
             && (facets.valid_at.is_some() || facets.invalid_at.is_some())
         {
@@ -285,6 +276,7 @@ impl Admission<'_> {
             *tag = self.clean(tag, &mut flags).into_string();
         }
         entry.metadata = entry.metadata.map(|map| self.clean_map(map, &mut flags));
+        self.clean_names(&mut entry.facets);
         entry
     }
 
@@ -295,6 +287,8 @@ impl Admission<'_> {
     #[must_use]
     pub fn readmit(&self, tenant: &TenantId, entry: Entry) -> Admitted {
         let mut flags = BTreeSet::new();
+        let mut facets = entry.facets;
+        self.clean_names(&mut facets);
         let mut tags: Vec<Redacted> = Vec::with_capacity(entry.tags.len());
         for tag in &entry.tags {
             let clean = self.short_tag(tag, &mut flags);
@@ -315,7 +309,7 @@ impl Admission<'_> {
             tier: entry.tier,
             typology: entry.typology,
             subjects: Vec::new(),
-            facets: entry.facets,
+            facets,
             origin: None,
             flags: flags.into_iter().collect(),
             scan: self.scan,
@@ -464,20 +458,6 @@ impl Admission<'_> {
     }
 }
 
-/// A name is stored in clear and shows in events: one that holds a secret is refused rather than
-/// rewritten.
-pub fn check_name(redactor: &Redactor, field: &'static str, name: &str) -> Result<(), Rejection> {
-    if sabotage!(
-        "names-may-hold-secrets",
-        redactor.touches(name, crate::ShapePolicy::Redact),
-        false
-    ) {
-        Err(Rejection::SecretInName { field })
-    } else {
-        Ok(())
-    }
-}
-
 fn bound(
     field: &'static str,
     unit: &'static str,
@@ -588,7 +568,7 @@ impl std::fmt::Debug for Admitted {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ids::{EntryId, MemoryRef};
+    use crate::ids::{EntryId, InteractionId, MemoryRef, SessionId, WorldId};
     use crate::redact::SecretValue;
     use serde_json::json;
 
@@ -648,10 +628,10 @@ mod tests {
         assert_eq!(admitted.scan(), 7);
     }
 
-    #[test]
-    fn a_reader_sees_what_would_be_stored_today() {
+    /// An entry that was written before its secret was known.
+    fn stored() -> Entry {
         let metadata = json!({"pw": "hunter2-hunter2"}).as_object().cloned();
-        let entry = Entry {
+        Entry {
             id: EntryId::parse("e").unwrap(),
             memory_ref: MemoryRef::parse("m").unwrap(),
             content: "it is hunter2-hunter2".into(),
@@ -667,7 +647,12 @@ mod tests {
                 to: None,
             },
             scan: 1,
-        };
+        }
+    }
+
+    #[test]
+    fn a_reader_sees_what_would_be_stored_today() {
+        let entry = stored();
         let redactor = Redactor::new([SecretValue::new("db", "hunter2-hunter2")]);
         let policy = Policy::default();
         let admission = |scan| Admission {
@@ -789,6 +774,80 @@ mod tests {
                 .unwrap_err(),
             Rejection::SecretInName { field: "id" }
         );
+    }
+
+    /// Names beside the text of an entry, each holding a secret.
+    fn secret_names() -> [(&'static str, Facets); 3] {
+        let interaction = InteractionId::parse("thread hunter2-hunter2");
+        let session = SessionId::parse("s1");
+        [
+            (
+                "world",
+                Facets {
+                    world: WorldId::parse("w.hunter2-hunter2").unwrap(),
+                    ..Facets::default()
+                },
+            ),
+            (
+                "slot",
+                Facets {
+                    slot: Some("hunter2-hunter2?".to_owned()),
+                    ..Facets::default()
+                },
+            ),
+            (
+                "interaction",
+                Facets {
+                    interaction,
+                    session,
+                    ..Facets::default()
+                },
+            ),
+        ]
+    }
+
+    #[test]
+    fn every_name_beside_the_text_is_refused_if_it_holds_a_secret() {
+        for (field, facets) in secret_names() {
+            let tier = if facets.interaction.is_some() {
+                Tier::Interaction
+            } else {
+                Tier::default()
+            };
+            let typology = if facets.interaction.is_some() {
+                Typology::Episodic
+            } else {
+                Typology::Semantic
+            };
+            let draft = Draft {
+                tier,
+                typology,
+                facets,
+                ..draft("x")
+            };
+            assert_eq!(check(draft), Err(Rejection::SecretInName { field }));
+        }
+    }
+
+    #[test]
+    fn names_beside_the_text_are_looked_at_again() {
+        let redactor = Redactor::new([SecretValue::new("db", "hunter2-hunter2")]);
+        let policy = Policy::default();
+        let admission = Admission {
+            policy: &policy,
+            redactor: &redactor,
+            scan: 2,
+            now: Timestamp(0),
+        };
+        for (field, facets) in secret_names() {
+            let entry = Entry { facets, ..stored() };
+            let shown = admission.review(entry.clone());
+            let kept = admission.readmit(&TenantId::parse("t").unwrap(), entry);
+            for facets in [&shown.facets, kept.facets()] {
+                assert!(!format!("{facets:?}").contains("hunter2"), "{field}");
+            }
+        }
+        assert_eq!(admission.review(stored()).facets, stored().facets);
     }
 
     #[test]

@@ -9,10 +9,16 @@
 use crate::entry::Typology;
 use crate::habit::phrase::{Sentence, sentences};
 use crate::habit::{habit, is_past};
+use crate::sabotage;
 use serde_json::Value;
+use std::collections::BTreeSet;
 
 /// How many values of a JSON text are looked at for a call of a tool.
 const VALUES_MAX: usize = 64;
+/// How many quotations of a text are looked at.
+const QUOTATIONS_MAX: usize = 1024;
+/// Bytes before and after a quotation that are looked at: three words of ordinary length.
+const NEAR_BYTES: usize = 96;
 
 /// The kind of a text.
 #[must_use]
@@ -71,10 +77,8 @@ fn is_dialogue(text: &str) -> bool {
         .any(|(name, _, said)| speaker(name) && said.split_whitespace().nth(2).is_some());
     let timed = turns.iter().any(|(_, timed, _)| *timed);
     let between = turns.iter().filter(|(name, _, _)| party(name)).count() > 1;
-    let comes_back = turns
-        .iter()
-        .enumerate()
-        .any(|(at, turn)| turns[..at].iter().any(|before| before.0 == turn.0));
+    let mut seen = BTreeSet::new();
+    let comes_back = turns.iter().any(|(name, _, _)| !seen.insert(name));
     spoken || timed || between || (turns.len() > 2 && comes_back)
 }
 
@@ -97,28 +101,50 @@ fn turn(line: &str) -> Option<(String, bool, &str)> {
     (named && apart).then(|| (name.to_lowercase(), clock, said))
 }
 
-/// Somebody's words in quotation marks, next to a word that says that they were spoken.
+/// Words in quotation marks, next to a word that says that they were spoken.
 fn is_quotation(text: &str) -> bool {
     let quote = |c: char| ['"', '“', '”', '„'].contains(&c);
-    let marks: Vec<usize> = text
-        .char_indices()
-        .filter(|(_, c)| quote(*c))
-        .map(|(at, _)| at)
-        .collect();
-    marks.chunks_exact(2).any(|pair| {
-        let before = &text[..pair[0]];
-        let after = text[pair[1]..].trim_start_matches(quote);
-        let near = before
-            .split_whitespace()
-            .rev()
-            .take(2)
-            .chain(after.split_whitespace().take(3));
-        near.map(|word| {
-            word.trim_matches(|c: char| !c.is_alphanumeric())
-                .to_lowercase()
+    let mut marks = text.char_indices().filter(|(_, c)| quote(*c));
+    let pairs = std::iter::from_fn(|| Some((marks.next()?.0, marks.next()?.0)));
+    // Both bounds keep the work linear: a text can be nothing but quotation marks.
+    pairs.take(QUOTATIONS_MAX).any(|(begin, end)| {
+        let before = words_at_end(&text[..begin]).take(2);
+        let after = words_at_start(&text[end..], quote).take(3);
+        before.chain(after).any(|word| {
+            let word = word.trim_matches(|c: char| !c.is_alphanumeric());
+            SPOKEN
+                .iter()
+                .any(|spoken| word.eq_ignore_ascii_case(spoken))
         })
-        .any(|word| SPOKEN.contains(&word.as_str()))
     })
+}
+
+/// The last words of a text, from its end on. A word that is cut by the bound is left out.
+fn words_at_end(text: &str) -> impl Iterator<Item = &str> {
+    let mut from = text.len().saturating_sub(sabotage!(
+        "words-near-quotations-are-unbounded",
+        NEAR_BYTES,
+        usize::MAX
+    ));
+    while !text.is_char_boundary(from) {
+        from += 1;
+    }
+    let near = &text[from..];
+    let is_cut = from > 0 && !near.starts_with(char::is_whitespace);
+    let whole = near.split_whitespace().count() - usize::from(is_cut && !near.is_empty());
+    near.split_whitespace().rev().take(whole)
+}
+
+/// The first words of a text, without the marks that it begins with.
+fn words_at_start(text: &str, mark: impl Fn(char) -> bool) -> impl Iterator<Item = &str> {
+    let mut to = text.len().min(NEAR_BYTES);
+    while !text.is_char_boundary(to) {
+        to -= 1;
+    }
+    let near = text[..to].trim_start_matches(mark);
+    let is_cut = to < text.len() && !near.ends_with(char::is_whitespace);
+    let whole = near.split_whitespace().count() - usize::from(is_cut && !near.is_empty());
+    near.split_whitespace().take(whole)
 }
 
 /// What the speaker did, and at what time of day.

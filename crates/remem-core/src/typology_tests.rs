@@ -143,3 +143,34 @@ proptest::proptest! {
         let _ = classify(&text);
     }
 }
+
+#[test]
+fn only_whole_words_near_a_quotation_are_looked_at() {
+    let long = "x".repeat(1000);
+    assert_eq!(words_at_end(&long).count(), 0);
+    assert_eq!(words_at_start(&long, |c| c == '"').count(), 0);
+    let said = format!("{long} then she said ");
+    assert_eq!(
+        words_at_end(&said).take(2).collect::<Vec<_>>(),
+        ["said", "she"]
+    );
+    let said = format!("\"\" said she {long}");
+    assert_eq!(
+        words_at_start(&said, |c| c == '"').collect::<Vec<_>>(),
+        ["said", "she"]
+    );
+    let cut = format!("{}said ", "é".repeat(NEAR_BYTES));
+    assert_eq!(words_at_end(&cut).count(), 0, "the word is a longer one");
+}
+
+/// Each takes milliseconds; what is quadratic in the length takes minutes.
+#[test]
+fn hostile_texts_of_a_megabyte_are_classified() {
+    let speakers: String = (0..100_000).map(|n| format!("a{n}: b\n")).collect();
+    for part in [
+        "\">\"\"", "[\"", "{\"a\":", "\"", "“", "\" ", "a: \n", "a:b: ", "I 9:00 ",
+    ] {
+        assert_ne!(classify(&part.repeat((1 << 20) / part.len())).as_str(), "");
+    }
+    assert_eq!(classify(&speakers), Typology::Semantic);
+}

@@ -154,6 +154,7 @@ impl Engine {
             ("heartbeatId", id.as_str()),
             ("memoryRef", scope.memory_ref.as_str()),
             ("tag", new.tag.as_str()),
+            ("key", new.key.as_str()),
         ] {
             sabotage!(
                 "a-heartbeat-s-name-may-hold-a-secret",

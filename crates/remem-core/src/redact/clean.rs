@@ -8,9 +8,9 @@
 use std::borrow::Cow;
 use std::ops::Range;
 
-use super::layers;
+use super::layers::Search;
 use super::marker::{self, Marker};
-use super::needles::{Hit, Needles};
+use super::needles::{Hit, Needles, UNREAD};
 use super::shapes::{self, ShapeHit, ShapeKind};
 use super::types::{Cleaned, Redacted, ShapePolicy};
 
@@ -19,6 +19,8 @@ use super::types::{Cleaned, Redacted, ShapePolicy};
 const ROUNDS_MAX: usize = 12;
 /// Stands for a text that was given up; shorter than any value, so it cannot hold one.
 const GIVEN_UP: &str = "text";
+/// Stands for a stretch that could not be looked at.
+const UNDECODABLE: &str = "undecodable";
 
 /// What one text is cleaned with.
 pub(super) struct Cleaner<'r> {
@@ -33,11 +35,10 @@ pub(super) struct Cleaner<'r> {
 impl Cleaner<'_> {
     pub(super) fn clean(&self, text: &str) -> Cleaned {
         let mut current = Cow::Borrowed(text);
-        let mut values = 0u32;
-        let mut kinds = Vec::new();
+        let mut tally = Tally::default();
         let mut settled = false;
         for _ in 0..ROUNDS_MAX {
-            match self.round(&current, &mut values, &mut kinds) {
+            match self.round(&current, &mut tally) {
                 Some(next) => current = Cow::Owned(next),
                 None => {
                     settled = true;
@@ -46,46 +47,49 @@ impl Cleaner<'_> {
             }
         }
         if !settled {
-            values = values.saturating_add(1);
+            tally.values = tally.values.saturating_add(1);
             current = Cow::Owned(marker::write(GIVEN_UP));
         }
-        kinds.sort_unstable();
-        kinds.dedup();
+        tally.kinds.sort_unstable();
+        tally.kinds.dedup();
         Cleaned {
             text: Redacted::minted(current.into_owned()),
-            values,
-            shapes: kinds,
+            values: tally.values,
+            shapes: tally.kinds,
+            examined: tally.examined,
         }
     }
 
     /// Whether `clean` would change or report anything: its first round, without the replacing.
     pub(super) fn touches(&self, text: &str) -> bool {
         let markers = marker::find_all(text);
-        !self.value_spans(text, &markers).is_empty()
-            || (self.shapes != ShapePolicy::Off && !shape_spans(text, &markers).is_empty())
+        let mut examined = 0;
+        !self.value_spans(text, &markers, &mut examined).is_empty()
+            || (self.shapes != ShapePolicy::Off
+                && !shape_spans(text, &markers, &mut examined).is_empty())
     }
 
     /// One step towards the clean text, or `None` when there is nothing left to do. Values go
     /// first, so that a registered key is named by its id and not reported as a shape.
-    fn round(&self, text: &str, values: &mut u32, kinds: &mut Vec<ShapeKind>) -> Option<String> {
+    fn round(&self, text: &str, tally: &mut Tally) -> Option<String> {
         if self.derived
             && let Some(canonical) = marker::canonical(text, |label| self.is_clean(label))
         {
             return Some(canonical);
         }
         let markers = marker::find_all(text);
-        let spans = self.value_spans(text, &markers);
+        let spans = self.value_spans(text, &markers, &mut tally.examined);
         if !spans.is_empty() {
-            *values = values.saturating_add(u32::try_from(spans.len()).unwrap_or(u32::MAX));
-            return Some(replaced(text, &spans, |span| {
-                marker::write(&self.ids[span.label])
-            }));
+            let found = u32::try_from(spans.len()).unwrap_or(u32::MAX);
+            tally.values = tally.values.saturating_add(found);
+            let id = |label: usize| self.ids.get(label).map_or(UNDECODABLE, String::as_str);
+            return Some(replaced(text, &spans, |span| marker::write(id(span.label))));
         }
         if self.shapes == ShapePolicy::Off {
             return None;
         }
-        let spans = shape_spans(text, &markers);
-        kinds.extend(spans.iter().map(|span| span.label));
+        let spans = shape_spans(text, &markers, &mut tally.examined);
+        tally.kinds.extend(spans.iter().map(|span| span.label));
         let redact = self.shapes == ShapePolicy::Redact && !spans.is_empty();
         redact.then(|| {
             replaced(text, &spans, |span| {
@@ -96,10 +100,16 @@ impl Cleaner<'_> {
 
     /// Whether a text holds neither a registered value nor a secret shape.
     pub(super) fn is_clean(&self, text: &str) -> bool {
-        layers::find(self.needles, text).is_empty() && shapes::find(text).is_empty()
+        let mut search = Search::new(self.needles, text.len());
+        search.find(text).is_empty() && shapes::find(text).hits.is_empty()
     }
 
-    fn value_spans(&self, text: &str, markers: &[Marker]) -> Vec<Span<usize>> {
+    fn value_spans(
+        &self,
+        text: &str,
+        markers: &[Marker],
+        examined: &mut usize,
+    ) -> Vec<Span<usize>> {
         if self.ids.is_empty() {
             return Vec::new();
         }
@@ -108,14 +118,22 @@ impl Cleaner<'_> {
             spans.push(Span {
                 range: at + hit.range.start..at + hit.range.end,
                 label: hit.value,
-                weight: hit.range.len(),
+                // A value that stands in it names it rather than that it was not looked at.
+                weight: if hit.value == UNREAD {
+                    0
+                } else {
+                    hit.range.len()
+                },
             })
         };
+        let mut search = Search::new(self.needles, text.len());
         for piece in pieces(text, markers) {
-            layers::find(self.needles, &text[piece.clone()])
+            search
+                .find(&text[piece.clone()])
                 .into_iter()
                 .for_each(|hit| add(hit, piece.start));
         }
+        *examined += search.budget.used();
         if !markers.is_empty() {
             // Pieces end at markers; a value may not, if it has marker syntax in it.
             let mut across = Vec::new();
@@ -129,6 +147,14 @@ impl Cleaner<'_> {
     }
 }
 
+/// What was found and done in all rounds.
+#[derive(Default)]
+struct Tally {
+    values: u32,
+    kinds: Vec<ShapeKind>,
+    examined: usize,
+}
+
 /// Part of a text to replace, and what its marker will say.
 struct Span<L> {
     range: Range<usize>,
@@ -137,14 +163,17 @@ struct Span<L> {
     weight: usize,
 }
 
-fn shape_spans(text: &str, markers: &[Marker]) -> Vec<Span<ShapeKind>> {
+fn shape_spans(text: &str, markers: &[Marker], examined: &mut usize) -> Vec<Span<ShapeKind>> {
     let span = |at: usize, hit: ShapeHit| Span {
         range: at + hit.range.start..at + hit.range.end,
         label: hit.kind,
         weight: hit.range.len(),
     };
     let spans = pieces(text, markers).flat_map(|piece| {
-        shapes::find(&text[piece.clone()])
+        let found = shapes::find(&text[piece.clone()]);
+        *examined += found.examined;
+        found
+            .hits
             .into_iter()
             .map(move |hit| span(piece.start, hit))
     });

@@ -22,7 +22,7 @@ enum Part {
     Whole,
     /// Whole, with its punctuation: for values that have little else.
     Punctuated,
-    /// Reversed, or turned by rot13.
+    /// Reversed, turned by rot13, or with digits for the letters that look like them.
     Mirror,
     Head,
     Tail,
@@ -194,11 +194,13 @@ fn agreeing_len(chars: impl Iterator<Item = char>, mut rest: &[u8], from_start: 
 pub(super) fn forms_of(number: usize, value: &str, whole: Form) -> Vec<Form> {
     let reversed = Zeroizing::new(value.chars().rev().collect::<String>());
     let turned = Zeroizing::new(value.chars().map(rot13).collect::<String>());
+    let swapped = Zeroizing::new(value.chars().map(digit_for).collect::<String>());
     let mut forms = vec![
         Form::new(number, Part::Mirror, &reversed, ""),
         Form::new(number, Part::Mirror, &turned, ""),
+        Form::new(number, Part::Mirror, &swapped, ""),
     ];
-    // A palindrome needs no mirror.
+    // A palindrome needs no mirror, nor does a value without such letters.
     forms.retain(|mirror| mirror.bare != whole.bare);
     forms.push(whole);
     if let Some(end) = telling_head(value) {
@@ -251,6 +253,19 @@ fn is_telling(value: &str, part: &str) -> bool {
         .count();
     let phrase = words >= PHRASE_WORDS_MIN && part.chars().count() >= PHRASE_PART_CHARS_MIN;
     weight >= PART_WEIGHT_MIN && (phrase || is_telling_part(part))
+}
+
+/// The digit that is written for a letter it looks like.
+fn digit_for(c: char) -> char {
+    match c.to_ascii_lowercase() {
+        'o' => '0',
+        'i' | 'l' => '1',
+        'e' => '3',
+        'a' => '4',
+        's' => '5',
+        't' => '7',
+        _ => c,
+    }
 }
 
 fn rot13(c: char) -> char {

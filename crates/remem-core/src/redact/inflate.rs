@@ -1,55 +1,132 @@
-//! Owns the unpacking of gzip and zlib data inside a decoded layer, under hard limits on tries and
-//! size.
+//! Owns the unpacking of gzip and zlib data inside a decoded layer, piece by piece. It may not
+//! search, nor hold more than it was asked for.
 
-use std::io::Read;
-use std::ops::Range;
+use flate2::{Decompress, FlushDecompress, Status};
 
-use flate2::bufread::{GzDecoder, ZlibDecoder};
-
-/// How many possible beginnings are tried in one layer.
-const TRIES_MAX: usize = 8;
-/// Unpacked bytes looked at per try; a value further in is not found.
-const BYTES_MAX: u64 = 256 * 1024;
-
-/// The unpacked data of every packed stretch, with the range it was packed in.
-pub(super) fn unpack_all(layer: &[u8]) -> Vec<(Vec<u8>, Range<usize>)> {
+/// Where gzip or zlib data may begin.
+pub(super) fn starts(layer: &[u8]) -> impl Iterator<Item = usize> {
     let possible = layer
         .iter()
         .enumerate()
         .filter(|(_, byte)| matches!(byte, 0x1F | 0x78))
         .map(|(start, _)| start);
-    let starts = possible.filter(|&start| {
+    possible.filter(|&start| {
         matches!(
             layer[start..],
             [0x1F, 0x8B, 8, ..] | [0x78, 1 | 0x5E | 0x9C | 0xDA, ..]
         )
-    });
-    starts
-        .take(TRIES_MAX)
-        .filter_map(|start| unpack(layer, start))
-        .collect()
+    })
 }
 
-fn unpack(layer: &[u8], start: usize) -> Option<(Vec<u8>, Range<usize>)> {
-    let packed = &layer[start..];
-    let mut bytes = Vec::new();
-    // A cut or damaged stream still gives away what came before, so errors only end the reading.
-    let rest = if packed.starts_with(&[0x1F]) {
-        let mut decoder = GzDecoder::new(packed);
-        let _ = decoder.by_ref().take(BYTES_MAX).read_to_end(&mut bytes);
-        decoder.into_inner().len()
-    } else {
-        let mut decoder = ZlibDecoder::new(packed);
-        let _ = decoder.by_ref().take(BYTES_MAX).read_to_end(&mut bytes);
-        decoder.into_inner().len()
+/// Packed data that is unpacked as it is read. A cut or damaged one still gives away what came
+/// before, so an error only ends it.
+pub(super) struct Stream<'p> {
+    packed: &'p [u8],
+    used: usize,
+    header: usize,
+    state: Decompress,
+    end: Option<End>,
+}
+
+/// How a stream ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum End {
+    /// With the mark that says so.
+    Whole,
+    /// In the middle of it there was no more data.
+    Cut,
+    /// What followed is no packed data.
+    Damaged,
+}
+
+impl<'p> Stream<'p> {
+    /// Takes the data from one of `starts` on.
+    pub(super) fn new(packed: &'p [u8]) -> Stream<'p> {
+        let header = header_len(packed);
+        Stream {
+            packed,
+            used: header.min(packed.len()),
+            header,
+            // Checksums are not looked at: a wrong one hides nothing.
+            state: Decompress::new(false),
+            end: None,
+        }
+    }
+
+    /// Bytes before the packed data proper, which were looked at to find it.
+    pub(super) fn header(&self) -> usize {
+        self.header
+    }
+
+    /// How the stream ended, if it did.
+    pub(super) fn end(&self) -> Option<End> {
+        self.end
+    }
+
+    /// Bytes of packed data that have been read, checksums at its end included.
+    pub(super) fn used(&self) -> usize {
+        let checks = match (self.end, self.packed) {
+            (Some(End::Whole), [0x1F, ..]) => 8,
+            (Some(End::Whole), _) => 4,
+            _ => 0,
+        };
+        (self.used + checks).min(self.packed.len())
+    }
+
+    /// Appends about `bytes` unpacked bytes; false when there are no more.
+    pub(super) fn read(&mut self, bytes: usize, out: &mut Vec<u8>) -> bool {
+        let before = out.len();
+        out.reserve(bytes);
+        while self.end.is_none() && out.len() < before + bytes {
+            let read = self.state.total_in();
+            let written = out.len();
+            let packed = &self.packed[self.used..];
+            let status = self
+                .state
+                .decompress_vec(packed, out, FlushDecompress::None);
+            self.used += (self.state.total_in() - read) as usize;
+            self.end = match status {
+                Ok(Status::StreamEnd) => Some(End::Whole),
+                Err(_) => Some(End::Damaged),
+                Ok(_) if self.state.total_in() == read && out.len() == written => Some(End::Cut),
+                Ok(_) => None,
+            };
+        }
+        out.len() > before
+    }
+}
+
+/// Bytes before the packed data proper: two for zlib; for gzip ten and what its flags announce.
+fn header_len(packed: &[u8]) -> usize {
+    let [0x1F, _, _, flags, ..] = packed else {
+        return 2;
     };
-    (!bytes.is_empty()).then_some((bytes, start..layer.len() - rest))
+    let zero_ended = |from: usize| {
+        let text = packed.get(from..).unwrap_or_default();
+        let len = text.iter().position(|&byte| byte == 0);
+        from + len.map_or(text.len(), |len| len + 1)
+    };
+    let mut at = 10;
+    if flags & 4 != 0 {
+        let extra = packed
+            .get(at..at + 2)
+            .map_or(0, |len| usize::from(u16::from_le_bytes([len[0], len[1]])));
+        at += 2 + extra;
+    }
+    if flags & 8 != 0 {
+        at = zero_ended(at);
+    }
+    if flags & 16 != 0 {
+        at = zero_ended(at);
+    }
+    at + usize::from(flags & 2)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use flate2::{Compression, read};
+    use flate2::{Compression, GzBuilder, read};
+    use std::io::Read;
 
     fn packed(text: &[u8], gzip: bool) -> Vec<u8> {
         let mut bytes = Vec::new();
@@ -65,24 +142,62 @@ mod tests {
         bytes
     }
 
+    fn unpacked(layer: &[u8]) -> Option<(Vec<u8>, End)> {
+        let start = starts(layer).next()?;
+        let mut stream = Stream::new(&layer[start..]);
+        let mut out = Vec::new();
+        while stream.read(5, &mut out) {}
+        Some((out, stream.end()?))
+    }
+
     #[test]
-    fn both_formats_unpack_with_their_range() {
+    fn both_formats_unpack_to_their_end() {
         for gzip in [true, false] {
             let packed = packed(b"hello hello", gzip);
             let layer = [b"..", &packed[..], b"tail"].concat();
-            assert_eq!(
-                unpack_all(&layer),
-                [(b"hello hello".to_vec(), 2..2 + packed.len())],
-                "gzip {gzip}"
-            );
+            let expected = (b"hello hello".to_vec(), End::Whole);
+            assert_eq!(unpacked(&layer), Some(expected), "gzip {gzip}");
+            let cut = unpacked(&layer[..packed.len() - 10]).map(|(_, end)| end);
+            assert_eq!(cut, Some(End::Cut), "gzip {gzip}");
         }
     }
 
     #[test]
-    fn a_bomb_stops_at_the_limit_and_rubbish_gives_nothing() {
+    fn a_header_of_gzip_may_hold_names() {
+        let mut bytes = Vec::new();
+        GzBuilder::new()
+            .filename("a.txt")
+            .comment("of mine")
+            .extra(vec![1, 2, 3])
+            .read(&b"hello hello"[..], Compression::default())
+            .read_to_end(&mut bytes)
+            .unwrap();
+        assert_eq!(
+            unpacked(&bytes),
+            Some((b"hello hello".to_vec(), End::Whole))
+        );
+    }
+
+    #[test]
+    fn as_much_is_unpacked_as_was_asked_for() {
         let bomb = packed(&vec![b'a'; 50 << 20], true);
-        assert_eq!(unpack_all(&bomb)[0].0.len(), BYTES_MAX as usize);
-        assert_eq!(unpack_all(b"\x1f\x8b\x08rubbish"), []);
-        assert_eq!(unpack_all(b""), []);
+        let mut stream = Stream::new(&bomb);
+        let mut out = Vec::new();
+        assert!(stream.read(1000, &mut out) && out.len() < 3000 && stream.end().is_none());
+        assert!(stream.used() < bomb.len());
+    }
+
+    #[test]
+    fn rubbish_gives_nothing() {
+        assert_eq!(
+            unpacked(b"\x1f\x8b\x08\x00\0\0\0\0\0\0\xFF\xFF"),
+            Some((Vec::new(), End::Damaged))
+        );
+        assert_eq!(
+            unpacked(b"\x1f\x8b\x08rubbish"),
+            Some((Vec::new(), End::Cut))
+        );
+        assert_eq!(unpacked(b"x\x9c"), Some((Vec::new(), End::Cut)));
+        assert_eq!(unpacked(b""), None);
     }
 }

@@ -71,6 +71,7 @@ enum Merge {
     Fields,
     Concat,
     Newline,
+    Bullets,
 }
 
 #[derive(Serialize)]
@@ -146,6 +147,7 @@ fn answer_parts<'a>(
         Merge::Fields => None,
         Merge::Concat => Some(outputs.concat()),
         Merge::Newline => Some(outputs.join("\n")),
+        Merge::Bullets => Some(format!("- {}", outputs.join("\n- "))),
     };
     let merged = joined.map(|text| {
         redactor
@@ -208,6 +210,10 @@ mod tests {
         check(
             json!({"parts": parts, "merge": "concat"}),
             json!({"outputs": ["a hunter2", "-hunter2 [BYOK:z]"], "merged": "a [REDACTED:k] [REDACTED:z]"}),
+        );
+        check(
+            json!({"parts": parts, "merge": "bullets"}),
+            json!({"outputs": ["a hunter2", "-hunter2 [BYOK:z]"], "merged": "- a [REDACTED:k] [REDACTED:z]"}),
         );
         check(
             json!({"parts": parts, "merge": "fields"}),

@@ -4,65 +4,76 @@
 
 use std::ops::Range;
 
+use super::budget::Budget;
 use super::escapes::{Escape, Leads, Unescaped};
 use super::inflate;
 use super::invisible::write_invisible;
-use super::needles::{Hit, Needles};
+use super::needles::{CUT, Hit, Needles, UNREAD};
 use super::origin::{Origin, Sink};
 use super::runs::{Outlines, Symbols};
 use super::scan::WINDOW;
 use super::stretch::printable;
+use crate::sabotage;
 
 /// Encodings inside encodings that are followed.
-const DEPTH_MAX: usize = 3;
-/// Decoded bytes looked at for one text: so many times its length, and a little more for short
-/// ones. Base64 costs three times its length a level, so this covers three honest levels.
-const BUDGET_FACTOR: usize = 40;
-const BUDGET_EXTRA: usize = 64 * 1024;
+pub(super) const DEPTH_MAX: usize = 3;
 
-/// Finds registered values in a text and in what it decodes to.
-pub(super) fn find(needles: &Needles, text: &str) -> Vec<Hit> {
-    let budget = text
-        .len()
-        .saturating_mul(BUDGET_FACTOR)
-        .saturating_add(BUDGET_EXTRA);
-    let mut search = Search { needles, budget };
-    let mut hits = search.layer(
-        text.as_bytes(),
-        Place {
-            depth: 0,
-            notation: 0,
-        },
-    );
-    for hit in &mut hits {
-        hit.range = on_char_boundaries(text, &hit.range);
-    }
-    hits
-}
-
-struct Search<'n> {
-    needles: &'n Needles,
-    budget: usize,
+/// The search of one text, which may come in pieces: all of them share its budget.
+pub(super) struct Search<'n> {
+    pub(super) needles: &'n Needles,
+    pub(super) budget: Budget,
 }
 
 /// Where a layer stands: how many decodings deep, and from which escape notation on to look.
 #[derive(Clone, Copy)]
-struct Place {
-    depth: usize,
+pub(super) struct Place {
+    pub(super) depth: usize,
     notation: usize,
 }
 
-impl Search<'_> {
-    fn layer(&mut self, bytes: &[u8], place: Place) -> Vec<Hit> {
+impl Place {
+    /// One decoding deeper, where every notation may follow.
+    pub(super) fn below(self) -> Place {
+        Place {
+            depth: self.depth + 1,
+            notation: 0,
+        }
+    }
+}
+
+impl<'n> Search<'n> {
+    /// Prepares the search of a text of so many bytes.
+    pub(super) fn new(needles: &'n Needles, bytes: usize) -> Search<'n> {
+        let budget = Budget::of(bytes);
+        Search { needles, budget }
+    }
+
+    /// Finds registered values in a piece of the text and in what it decodes to, and what could not
+    /// be looked at.
+    pub(super) fn find(&mut self, text: &str) -> Vec<Hit> {
+        let place = Place {
+            depth: 0,
+            notation: 0,
+        };
+        let mut hits = self.layer(text.as_bytes(), place);
+        hits.retain(|hit| hit.value != CUT);
+        for hit in &mut hits {
+            hit.range = on_char_boundaries(text, &hit.range);
+        }
+        hits
+    }
+
+    /// Searches a layer: as it is, then its readings, the cheap ones first.
+    pub(super) fn layer(&mut self, bytes: &[u8], place: Place) -> Vec<Hit> {
+        if !self.budget.afford(bytes.len()) {
+            return unread(0..bytes.len()).into_iter().collect();
+        }
         let mut hits = Vec::new();
         self.needles.scan(bytes, &mut hits);
         if place.depth == DEPTH_MAX || bytes.len() < WINDOW {
             return hits;
         }
-        let below = Place {
-            depth: place.depth + 1,
-            notation: 0,
-        };
+        let below = place.below();
         let leads = Leads::of(bytes);
         for (notation, escape) in Escape::ALL.into_iter().enumerate().skip(place.notation) {
             if let Some(unescaped) = Unescaped::new(escape, bytes, &leads, self.needles.reach()) {
@@ -70,11 +81,23 @@ impl Search<'_> {
             }
         }
         let outlines = Outlines::of(bytes, self.needles.shortest());
+        let mut packed = Vec::new();
         for symbols in outlines.symbols() {
-            (0..symbols.phases()).for_each(|phase| self.reading(&symbols, phase, below, &mut hits));
+            let readings = 0..symbols.phases();
+            let holds_packed =
+                readings.filter(|&phase| self.reading(&symbols, phase, below, &mut hits));
+            let phases: Vec<usize> = holds_packed.collect();
+            if !phases.is_empty() {
+                packed.push((symbols, phases));
+            }
         }
         self.view(&ByteLists(&outlines), below, &mut hits);
         self.view(&Invisible(bytes), below, &mut hits);
+        for (symbols, phases) in packed {
+            for phase in phases {
+                self.packed_reading(&symbols, phase, below, &mut hits);
+            }
+        }
         hits
     }
 
@@ -84,28 +107,35 @@ impl Search<'_> {
         for part in 0..view.parts() {
             decoded.clear();
             view.write(part, &mut decoded);
-            if decoded.len() < WINDOW || !self.spend(decoded.len()) {
+            if decoded.len() < WINDOW {
                 continue;
             }
+            let outer = self.begin_reading(decoded.len(), place);
             let found = self.layer(&decoded, place);
+            self.end_reading(outer);
             if !found.is_empty() {
                 let mut origin = Origin::default();
                 view.write(part, &mut origin);
-                hits.extend(
-                    found
-                        .into_iter()
-                        .map(|hit| hit.moved(origin.of(&hit.range))),
-                );
+                hits.extend(moved(found, &origin));
             }
         }
     }
 
     /// Searches one reading of encoded stretches. Most readings are rubbish: values are looked for
-    /// in all of it, anything more only where it reads as text or unpacks.
-    fn reading(&mut self, symbols: &Symbols<'_>, phase: usize, place: Place, hits: &mut Vec<Hit>) {
+    /// in all of it, anything more only where it reads as text. True if it may hold packed data.
+    fn reading(
+        &mut self,
+        symbols: &Symbols<'_>,
+        phase: usize,
+        place: Place,
+        hits: &mut Vec<Hit>,
+    ) -> bool {
         let decoded = symbols.bytes(phase);
-        if !self.spend(decoded.len()) {
-            return;
+        let outer = self.begin_reading(decoded.len(), place);
+        if !self.budget.afford(decoded.len()) {
+            self.end_reading(outer);
+            hits.extend(symbols.sources().filter_map(unread));
+            return false;
         }
         let mut found = Vec::new();
         self.needles.scan_exact(&decoded, &mut found);
@@ -115,35 +145,61 @@ impl Search<'_> {
                 hit.moved(stretch.start + hit.range.start..stretch.start + hit.range.end)
             }));
         }
-        for (unpacked, range) in inflate::unpack_all(&decoded) {
-            let inner = if self.spend(unpacked.len()) {
-                self.layer(&unpacked, place)
-            } else {
-                Vec::new()
-            };
-            // Nothing inside packed data can be replaced, so all of it goes.
-            found.extend(
-                inner
-                    .into_iter()
-                    .take(1)
-                    .map(|hit| hit.moved(range.clone())),
-            );
+        self.end_reading(outer);
+        if !found.is_empty() {
+            hits.extend(moved(found, &symbols.origin(phase)));
+        }
+        inflate::starts(&decoded).next().is_some()
+    }
+
+    /// Searches the packed data in one reading, stretch by stretch.
+    fn packed_reading(
+        &mut self,
+        symbols: &Symbols<'_>,
+        phase: usize,
+        place: Place,
+        hits: &mut Vec<Hit>,
+    ) {
+        let decoded = symbols.bytes(phase);
+        let mut found = Vec::new();
+        for stretch in symbols.stretches_of_bytes(phase) {
+            let from = found.len();
+            self.unpack(&decoded[stretch.clone()], place, &mut found);
+            for hit in &mut found[from..] {
+                *hit = hit.moved(stretch.start + hit.range.start..stretch.start + hit.range.end);
+            }
         }
         if !found.is_empty() {
-            let origin = symbols.origin(phase);
-            hits.extend(
-                found
-                    .into_iter()
-                    .map(|hit| hit.moved(origin.of(&hit.range))),
-            );
+            hits.extend(moved(found, &symbols.origin(phase)));
         }
     }
 
-    fn spend(&mut self, bytes: usize) -> bool {
-        let left = self.budget.checked_sub(bytes);
-        self.budget = left.unwrap_or(0);
-        left.is_some()
+    /// Readings of the text itself are charged each to itself; what is nested in one, to that one.
+    fn begin_reading(&mut self, bytes: usize, place: Place) -> Option<usize> {
+        (place.depth == 1).then(|| self.budget.begin_reading(bytes))
     }
+
+    fn end_reading(&mut self, outer: Option<usize>) {
+        if let Some(outer) = outer {
+            self.budget.end_reading(outer);
+        }
+    }
+}
+
+/// A stretch that could not be looked at goes: a value in it would be kept otherwise.
+fn unread(range: Range<usize>) -> Option<Hit> {
+    let hit = Hit {
+        range,
+        value: UNREAD,
+    };
+    sabotage!("a-stretch-that-was-not-looked-at-is-kept", Some(hit), None)
+}
+
+/// Hits in a decoded layer as seen from the layer around it.
+fn moved(found: Vec<Hit>, origin: &Origin) -> impl Iterator<Item = Hit> {
+    found
+        .into_iter()
+        .map(|hit| hit.moved(origin.of(&hit.range)))
 }
 
 /// A layer in parts that can be written twice: as bytes to search, and as origins when something

@@ -7,8 +7,8 @@
 //! - `clean` runs rounds until nothing is found, and writes the markers (`marker` owns their
 //!   grammar);
 //! - `layers` follows encodings to a bounded depth (`escapes`, `runs`, `invisible`, `inflate`
-//!   decode);
-//! - `needles` searches one layer for the forms of every value (`forms`, `json_forms` make and
+//!   decode) and `packed` into packed data, both within a `budget`: what does not fit is replaced;
+//! - `needles` searches one layer for the forms of every value (`forms`, `json_forms`, `bases` make and
 //!   judge them, `fold` makes the skeletons they are matched in);
 //! - `scan` finds thousands of byte strings in one pass;
 //! - `shapes` knows what keys of common vendors look like.
@@ -16,6 +16,8 @@
 //! What it does not promise: values cut into pieces below half, spelled out, hashed, or encoded in
 //! ways that `layers` does not know. The text around a match is never rewritten.
 
+mod bases;
+mod budget;
 mod clean;
 mod escapes;
 mod fold;
@@ -30,6 +32,7 @@ mod lookalikes;
 mod marker;
 mod needles;
 mod origin;
+mod packed;
 mod random;
 mod runs;
 mod scan;
@@ -54,7 +57,7 @@ pub use value::{FLOOR_CHARS, SecretValue};
 
 /// Raised when the search for values changes, so that a fingerprint tells texts scanned before from
 /// after.
-const SEARCH_VERSION: u32 = 1;
+const SEARCH_VERSION: u32 = 2;
 
 /// Cleans text of a set of registered values and of secret shapes. Cloning is cheap.
 #[derive(Clone)]

@@ -5,11 +5,18 @@ use std::ops::Range;
 
 use zeroize::Zeroizing;
 
+use super::bases::base_forms;
 use super::fold::{self, Level, folded, riders_end};
 use super::forms::{Form, forms_of};
 use super::json_forms::json_forms;
 use super::scan::{Scanner, WINDOW};
 use super::value::FLOOR_CHARS;
+
+/// In place of a value's number: the range could not be looked at, so it must not be kept.
+pub(super) const UNREAD: usize = usize::MAX;
+/// In place of a value's number: packed data that ends where the layer does. It is no occurrence of
+/// anything, but tells a search in windows what to look at again.
+pub(super) const CUT: usize = usize::MAX - 1;
 
 /// An occurrence of a registered value, by its number, in some layer of text.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -178,8 +185,8 @@ struct Draft {
 impl Draft {
     fn add(&mut self, number: usize, value: &str) {
         self.exact.push(Zeroizing::new(value.as_bytes().to_vec()));
-        for escaped in json_forms(value) {
-            self.add_literal(number, &escaped);
+        for encoded in json_forms(value).into_iter().chain(base_forms(value)) {
+            self.add_literal(number, &encoded);
         }
         let whole = Form::whole(number, value);
         if whole.chars >= FLOOR_CHARS {

@@ -270,6 +270,25 @@ impl Symbols<'_> {
         bytes
     }
 
+    /// The range in what `bytes` gives for the same phase that each stretch has.
+    pub(super) fn stretches_of_bytes(&self, phase: usize) -> impl Iterator<Item = Range<usize>> {
+        let mut symbols_before = 0;
+        let mut start = 0;
+        self.stretches.iter().map(move |&(_, symbols_end)| {
+            let symbols = (symbols_end - symbols_before).saturating_sub(phase);
+            let end = start + symbols * self.alphabet.bits / 8;
+            let range = start..end;
+            symbols_before = symbols_end;
+            start = end + 1; // Behind the break.
+            range
+        })
+    }
+
+    /// Where in the layer the stretches stand.
+    pub(super) fn sources(&self) -> impl Iterator<Item = Range<usize>> {
+        self.stretches.iter().map(|(source, _)| source.clone())
+    }
+
     /// The source of each byte that `bytes` gives for the same phase.
     pub(super) fn origin(&self, phase: usize) -> Origin {
         let bits = self.alphabet.bits;

@@ -337,6 +337,30 @@ fn base32(value: &str) -> String {
 }
 
 #[test]
+fn bases_that_are_no_power_of_two() {
+    let base85 = |value: &str| {
+        let forms = super::bases::base_forms(value);
+        forms
+            .iter()
+            .map(|form| form.to_string())
+            .collect::<Vec<_>>()
+    };
+    // In order: base58, then ascii85 and base85 from the first byte on.
+    for at in 0..3 {
+        check(|v| base85(v)[at].clone(), &[TOKEN, URL, NUMBER, PHRASE]);
+    }
+    let swapped = |v: &str| {
+        v.replace(['e', 'E'], "3")
+            .replace(['a', 'A'], "4")
+            .replace(['o', 'O'], "0")
+            .replace(['i', 'I', 'l', 'L'], "1")
+            .replace(['s', 'S'], "5")
+            .replace(['t', 'T'], "7")
+    };
+    check(swapped, &[TOKEN, URL, PHRASE]);
+}
+
+#[test]
 fn disguised_letters_and_spacing() {
     let wide = |c: char| {
         if ('!'..='~').contains(&c) {

@@ -37,10 +37,14 @@ impl fmt::Display for Redacted {
 pub struct Cleaned {
     /// The text that may be kept.
     pub text: Redacted,
-    /// How many spans were replaced because of registered values.
+    /// How many spans were replaced because of registered values, or because they could not be
+    /// looked at.
     pub values: u32,
     /// The kinds of secret shape that were replaced or, under `Flag`, seen. Sorted, each once.
     pub shapes: Vec<ShapeKind>,
+    /// How many bytes were looked at, decoded ones included, in all rounds. The same for the same
+    /// text and values on every machine.
+    pub examined: usize,
 }
 
 /// What to do with text that has the shape of a secret but is not a registered value.

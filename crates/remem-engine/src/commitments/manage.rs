@@ -5,6 +5,7 @@ use super::{CommitmentInfo, named, set, ties};
 use crate::caller::Caller;
 use crate::engine::{Digest, Engine};
 use crate::error::EngineError;
+use remem_core::admission::check_name;
 use remem_core::commitment::{Delivery, Refusal, Spans, State, When, check_instant};
 use remem_core::infer::{self, Reading, Verdict};
 use remem_core::sabotage;
@@ -151,6 +152,25 @@ impl Engine {
         Err(StoreError::Busy.into())
     }
 
+    /// The normal form of what is waited for. A secret is looked for in it as it was given: the
+    /// normal form has no capitals, and shapes of secrets do.
+    async fn predicate_key(
+        &self,
+        tenant: &TenantId,
+        predicate: &str,
+    ) -> Result<String, EngineError> {
+        let secrets = self.rules(tenant).await?;
+        sabotage!(
+            "a-predicate-may-hold-a-secret",
+            check_name(secrets.redactor(), "predicate", predicate)?
+        );
+        let key = infer::observation_key(predicate);
+        Ok(key.ok_or(Rejection::Invalid {
+            field: "predicate",
+            rule: "must be a short statement of what can become so",
+        })?)
+    }
+
     async fn by_hand(
         &self,
         tenant: &TenantId,
@@ -169,11 +189,7 @@ impl Engine {
                 (When::Once, Some(at), None)
             }
             (None, None, None, Some(predicate)) => {
-                let key = infer::observation_key(predicate);
-                let key = key.ok_or(Rejection::Invalid {
-                    field: "predicate",
-                    rule: "must be a short statement of what can become so",
-                })?;
+                let key = self.predicate_key(tenant, predicate).await?;
                 (When::Predicate { key, once: true }, None, None)
             }
             (None, None, None, None) => {

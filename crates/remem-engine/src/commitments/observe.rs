@@ -42,6 +42,8 @@ impl Engine {
     ) -> Result<Observed, EngineError> {
         sabotage!("anybody-observes", caller.require(Permission::MemoryWrite)?);
         let scope = caller.scope_to_write(memory_ref)?;
+        let secrets = self.rules(caller.tenant()).await?;
+        remem_core::admission::check_name(secrets.redactor(), "key", key)?;
         let shape = Rejection::Invalid {
             field: "key",
             rule: "must be a short statement of what can be so, such as \"invoice cleared\"",

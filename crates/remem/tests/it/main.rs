@@ -22,6 +22,7 @@ mod outage;
 mod proposals;
 mod runs;
 mod sabotage;
+mod secret_fields;
 mod secrets;
 mod shutdown;
 mod vault;

@@ -113,16 +113,20 @@ fn needles(secrets: &[Secret]) -> Vec<String> {
 
 /// Everything that came back, whoever sent it.
 #[derive(Default)]
-struct Seen(Vec<(String, String)>);
+pub(crate) struct Seen(Vec<(String, String)>);
 
 impl Seen {
-    fn add(&mut self, place: &str, text: String) {
+    pub(crate) fn add(&mut self, place: &str, text: String) {
         self.0.push((place.to_owned(), text));
     }
 
     /// Sends a request and keeps what comes back. `None` for one that HTTP has no form for, such as
     /// a header of two lines.
-    async fn send(&mut self, place: &str, request: reqwest::RequestBuilder) -> Option<Answer> {
+    pub(crate) async fn send(
+        &mut self,
+        place: &str,
+        request: reqwest::RequestBuilder,
+    ) -> Option<Answer> {
         let (client, request) = request.build_split();
         let answer = finish(reqwest::RequestBuilder::from_parts(client, request.ok()?)).await;
         let answer = answer.unwrap_or_else(|e| panic!("{place}: {e}"));
@@ -132,7 +136,7 @@ impl Seen {
     }
 
     /// All leaks at once: one that hides another helps nobody.
-    fn leaks(&self, needles: &[String]) -> Vec<String> {
+    pub(crate) fn leaks(&self, needles: &[String]) -> Vec<String> {
         let found = |place: &str, text: &str| {
             let in_it = needles
                 .iter()

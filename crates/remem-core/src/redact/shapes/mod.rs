@@ -5,6 +5,7 @@
 //! Cost: one pass for all those literals; a rule's own pattern runs only where its literal is.
 
 mod checks;
+mod page;
 mod rules;
 mod table;
 
@@ -16,6 +17,8 @@ use regex::Regex;
 use zeroize::Zeroizing;
 
 use super::scan::Scanner;
+use crate::sabotage;
+use page::Page;
 use table::{Find, RULES, Rule};
 
 /// Raised whenever a rule is added or changed, so that readers can tell which rules a text passed.
@@ -23,6 +26,9 @@ pub const SHAPES_VERSION: u32 = 1;
 
 /// Text looked at from a literal on; longer tokens are cut there.
 const TOKEN_BYTES_MAX: usize = 4096;
+/// Text from a literal on that decides whether a token begins there. All vendors' tokens tell
+/// within it, and a text can be nothing but literals.
+const LOOK_BYTES: usize = 128;
 
 /// The kind of a secret shape, for example `github-token`.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -105,9 +111,18 @@ static COMPILED: LazyLock<Compiled> = LazyLock::new(|| {
     }
 });
 
-/// All shapes in a text, in order, none overlapping another.
-pub(super) fn find(text: &str) -> Vec<ShapeHit> {
+/// What the search of one text gave.
+pub(super) struct Found {
+    /// All shapes, in order, none overlapping another.
+    pub(super) hits: Vec<ShapeHit>,
+    /// Bytes looked at.
+    pub(super) examined: usize,
+}
+
+/// Looks for every shape in a text.
+pub(super) fn find(text: &str) -> Found {
     let compiled = &*COMPILED;
+    let page = Page::new(text);
     let mut hits: Vec<(Range<usize>, usize)> = Vec::new();
     compiled
         .literals
@@ -124,9 +139,9 @@ pub(super) fn find(text: &str) -> Vec<ShapeHit> {
             let rule = compiled.rule_of[literal];
             let range = match RULES[rule].find {
                 Find::Token { accept, .. } => {
-                    token(text, at.start, compiled.patterns[rule].as_ref(), accept)
+                    token(&page, at.start, compiled.patterns[rule].as_ref(), accept)
                 }
-                Find::Custom(find) => find(text, at),
+                Find::Custom(find) => find(&page, at),
             };
             hits.extend(
                 range
@@ -149,32 +164,52 @@ pub(super) fn find(text: &str) -> Vec<ShapeHit> {
         }
         overlap
     });
-    hits.into_iter()
-        .map(|(range, rule)| ShapeHit {
-            range,
-            kind: ShapeKind(RULES[rule].kind),
-        })
-        .collect()
+    let shape = |(range, rule): (Range<usize>, usize)| ShapeHit {
+        range,
+        kind: ShapeKind(RULES[rule].kind),
+    };
+    Found {
+        hits: hits.into_iter().map(shape).collect(),
+        examined: text.len() + page.examined(),
+    }
 }
 
 /// A token that begins at `start`, which must not lie inside a longer word.
 fn token(
-    text: &str,
+    page: &Page<'_>,
     start: usize,
     pattern: Option<&Regex>,
     accept: fn(&str) -> bool,
 ) -> Option<Range<usize>> {
-    let glued = text[..start]
+    let glued = page.text[..start]
         .bytes()
         .next_back()
         .is_some_and(|byte| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-');
     if glued {
         return None;
     }
-    let end = checks::floor_boundary(text, start + TOKEN_BYTES_MAX);
-    let found = pattern?.captures(&text[start..end])?;
-    let secret = found.get(1).or(found.get(0))?;
-    accept(secret.as_str()).then(|| start + secret.start()..start + secret.end())
+    let secret_in = |bytes: usize| {
+        let found = pattern?.captures(page.ahead(start, bytes))?;
+        let secret = found.get(1).or(found.get(0))?;
+        page.count(secret.end());
+        Some(start + secret.start()..start + secret.end())
+    };
+    let look = sabotage!(
+        "tokens-are-looked-at-to-their-end",
+        LOOK_BYTES,
+        TOKEN_BYTES_MAX
+    );
+    let Some(short) = secret_in(look) else {
+        // Only a token of several long parts, such as a web token, needs more to be one at all.
+        return secret_in(TOKEN_BYTES_MAX).filter(|secret| accept(&page.text[secret.clone()]));
+    };
+    accept(&page.text[short.clone()]).then_some(())?;
+    let is_cut = short.end == start + page.ahead(start, LOOK_BYTES).len();
+    if is_cut {
+        secret_in(TOKEN_BYTES_MAX)
+    } else {
+        Some(short)
+    }
 }
 
 #[cfg(test)]

@@ -9,13 +9,17 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD_NO_PAD;
 use regex::Regex;
 
-use super::checks::{diverse, floor_boundary, letters_and_digits};
+use super::checks::{diverse, letters_and_digits};
+use super::page::Page;
 use crate::redact::random::{is_placeholder, is_random_token};
 use crate::redact::stretch::stretches;
 
 /// Longest private key block, longest assigned value.
 const BLOCK_BYTES_MAX: usize = 16 * 1024;
 const VALUE_BYTES_MAX: usize = 1024;
+/// What may stand between a name and its value; what of a value tells whether it is random.
+const ASSIGNED_BYTES_MAX: usize = 16;
+const VALUE_LOOK_BYTES: usize = 64;
 /// A header without this many key characters after it is talk about keys, not a key.
 const KEY_CHARS_MIN: usize = 40;
 
@@ -23,21 +27,18 @@ fn constant(pattern: &str) -> Regex {
     Regex::new(pattern).expect("a constant pattern compiles")
 }
 
-fn ahead(text: &str, from: usize, max: usize) -> &str {
-    &text[from..floor_boundary(text, from + max)]
-}
-
 /// From `-----BEGIN … PRIVATE KEY-----` to the end line, or as far as the key goes if that is cut
 /// off.
-pub(super) fn private_key(text: &str, literal: Range<usize>) -> Option<Range<usize>> {
+pub(super) fn private_key(page: &Page<'_>, literal: Range<usize>) -> Option<Range<usize>> {
     static BEGIN: LazyLock<Regex> =
         LazyLock::new(|| constant(r"\A-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----"));
     static END: LazyLock<Regex> =
         LazyLock::new(|| constant(r"-----END [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----"));
-    let block = ahead(text, literal.start, BLOCK_BYTES_MAX);
+    let block = page.ahead(literal.start, BLOCK_BYTES_MAX);
     let begin = BEGIN.find(block)?.end();
     // Armour headers, wrapped lines and escaped line ends all stay within these characters.
     let body = block[begin..].split("-----BEGIN").next()?;
+    page.count(begin + body.len());
     let is_key = |c: char| c.is_ascii_alphanumeric() || "+/=\\ \t\r\n:,.-_()".contains(c);
     let cut = body.find(|c| !is_key(c)).unwrap_or(body.len());
     let key_chars = |body: &str| body.bytes().filter(u8::is_ascii_alphanumeric).count();
@@ -55,18 +56,19 @@ fn looks_like_prose(body: &str) -> bool {
 }
 
 /// Forty characters assigned to a name such as `aws_secret_access_key`.
-pub(super) fn aws_secret_key(text: &str, literal: Range<usize>) -> Option<Range<usize>> {
+pub(super) fn aws_secret_key(page: &Page<'_>, literal: Range<usize>) -> Option<Range<usize>> {
     static VALUE: LazyLock<Regex> = LazyLock::new(|| {
         constant(
             r#"\A[\\"'\]]{0,3}\s{0,4}(?:=>|:=|[:=])\s{0,4}[\\"']{0,2}([A-Za-z0-9/+]{40})(?:[^A-Za-z0-9/+=]|\z)"#,
         )
     });
-    let key = VALUE.captures(ahead(text, literal.end, 128))?.get(1)?;
+    let key = VALUE.captures(page.ahead(literal.end, 128))?.get(1)?;
     diverse(key.as_str()).then(|| literal.end + key.start()..literal.end + key.end())
 }
 
 /// Eight to ten digits, a colon, `AA` and 33 more characters.
-pub(super) fn telegram_token(text: &str, literal: Range<usize>) -> Option<Range<usize>> {
+pub(super) fn telegram_token(page: &Page<'_>, literal: Range<usize>) -> Option<Range<usize>> {
+    let text = page.text;
     static TAIL: LazyLock<Regex> =
         LazyLock::new(|| constant(r"\A:(AA[A-Za-z0-9_-]{33})(?:[^A-Za-z0-9_-]|\z)"));
     let digits = text[..literal.start]
@@ -80,16 +82,16 @@ pub(super) fn telegram_token(text: &str, literal: Range<usize>) -> Option<Range<
         .is_some_and(|byte| {
             byte.is_ascii_alphanumeric() && !text[..literal.start - digits].ends_with("bot")
         });
-    let tail = TAIL.captures(ahead(text, literal.start, 64))?.get(1)?;
+    let tail = TAIL.captures(page.ahead(literal.start, 64))?.get(1)?;
     ((8..=10).contains(&digits) && !glued && diverse(tail.as_str()))
         .then(|| literal.start - digits..literal.start + tail.end())
 }
 
 /// The token at the end of a Discord webhook address.
-pub(super) fn discord_webhook(text: &str, literal: Range<usize>) -> Option<Range<usize>> {
+pub(super) fn discord_webhook(page: &Page<'_>, literal: Range<usize>) -> Option<Range<usize>> {
     static TAIL: LazyLock<Regex> =
         LazyLock::new(|| constant(r"\A[0-9]{16,20}/([A-Za-z0-9_-]{60,80})"));
-    let tail = TAIL.captures(ahead(text, literal.end, 128))?.get(1)?;
+    let tail = TAIL.captures(page.ahead(literal.end, 128))?.get(1)?;
     diverse(tail.as_str()).then(|| literal.end + tail.start()..literal.end + tail.end())
 }
 
@@ -106,7 +108,7 @@ pub(super) fn discord_tokens(text: &str) -> impl Iterator<Item = Range<usize>> {
         })
         .filter_map(|first| {
             let token = TOKEN
-                .find(ahead(text, first.start, 128))
+                .find(Page::new(text).ahead(first.start, 128))
                 .filter(|token| token.end() > first.len())?;
             let number = STANDARD_NO_PAD.decode(&text[first.clone()]).ok()?;
             (number.len() >= 15 && number.iter().all(u8::is_ascii_digit))
@@ -119,7 +121,8 @@ fn is_base64url(byte: u8) -> bool {
 }
 
 /// The password in `scheme://user:password@host`; templates such as `${PASS}` are not one.
-pub(super) fn url_password(text: &str, literal: Range<usize>) -> Option<Range<usize>> {
+pub(super) fn url_password(page: &Page<'_>, literal: Range<usize>) -> Option<Range<usize>> {
+    let text = page.text;
     static AUTHORITY: LazyLock<Regex> = LazyLock::new(|| {
         constant(r#"\A[^\s/?#:@"'<>`\[\]]{0,64}:([^\s/?#"'<>`\[\]]{1,200})@[A-Za-z0-9\[_]"#)
     });
@@ -127,7 +130,7 @@ pub(super) fn url_password(text: &str, literal: Range<usize>) -> Option<Range<us
         .bytes()
         .next_back()
         .is_some_and(|byte| byte.is_ascii_alphanumeric());
-    let password = AUTHORITY.captures(ahead(text, literal.end, 512))?.get(1)?;
+    let password = AUTHORITY.captures(page.ahead(literal.end, 512))?.get(1)?;
     let template = password.as_str().starts_with(['$', '{', '%'])
         && !password.as_str().contains(|c: char| c.is_ascii_digit())
         || password.as_str().starts_with(['{', '$']) && password.as_str().ends_with('}')
@@ -139,7 +142,8 @@ pub(super) fn url_password(text: &str, literal: Range<usize>) -> Option<Range<us
 }
 
 /// `Authorization: <scheme> <credentials>`, and `Bearer <token>` where the token is clearly one.
-pub(super) fn authorization(text: &str, literal: Range<usize>) -> Option<Range<usize>> {
+pub(super) fn authorization(page: &Page<'_>, literal: Range<usize>) -> Option<Range<usize>> {
+    let text = page.text;
     static HEADER: LazyLock<Regex> = LazyLock::new(|| {
         constant(
             r#"\A["']{0,1}\s{0,4}[:=,]\s{0,4}["']{0,1}(?i:(bearer|token|apikey|key)|(basic))\s{1,4}([A-Za-z0-9._~+/-]{8,2048}={0,2})"#,
@@ -147,14 +151,16 @@ pub(super) fn authorization(text: &str, literal: Range<usize>) -> Option<Range<u
     });
     static BEARER: LazyLock<Regex> =
         LazyLock::new(|| constant(r"\A[A-Za-z0-9._~+/-]{20,2048}={0,2}"));
-    let rest = ahead(text, literal.end, 2048 + 32);
+    let rest = page.ahead(literal.end, 2048 + 32);
     if text[literal.clone()].eq_ignore_ascii_case("bearer ") {
         let token = BEARER.find(rest)?;
+        page.count(token.end());
         let is_token = letters_and_digits(token.as_str()) && is_random_token(token.as_str());
         return is_token.then(|| literal.end..literal.end + token.end());
     }
     let header = HEADER.captures(rest)?;
     let credentials = header.get(3)?;
+    page.count(credentials.end());
     let telling = if header.get(2).is_some() {
         is_basic(credentials.as_str())
     } else {
@@ -170,28 +176,41 @@ fn is_basic(credentials: &str) -> bool {
 }
 
 /// `name = "value"` with a telling name and a value that no one types by hand.
-pub(super) fn assignment(text: &str, literal: Range<usize>) -> Option<Range<usize>> {
+pub(super) fn assignment(page: &Page<'_>, literal: Range<usize>) -> Option<Range<usize>> {
+    let text = page.text;
     static QUOTED: LazyLock<Regex> = LazyLock::new(|| {
         constant(
             r#"\A[\\"'\]]{0,3}\s{0,4}(?:=>|:=|[:=])\s{0,4}(?:\\?["'`])([^\s"'`\\<>\[\]{}]{20,512})\\?["'`]"#,
         )
     });
-    static BARE: LazyLock<Regex> = LazyLock::new(|| {
-        constant(
-            r#"\A[\\"'\]]{0,3}\s{0,4}(?:=>|:=|[:=])[ \t]{0,4}([A-Za-z0-9+/=_.~-]{20,512})(?:[\s,;&'"`)}<\\]|\z)"#,
-        )
-    });
+    static ASSIGNED: LazyLock<Regex> =
+        LazyLock::new(|| constant(r#"\A[\\"'\]]{0,3}\s{0,4}(?:=>|:=|[:=])[ \t]{0,4}"#));
     if is_paging(&text[..literal.start]) {
         return None;
     }
-    let rest = ahead(text, literal.end, VALUE_BYTES_MAX);
-    let value = QUOTED
-        .captures(rest)
-        .or_else(|| BARE.captures(rest))?
-        .get(1)?;
-    let secret = value.as_str().trim_end_matches(['=', '.']);
-    (is_random_token(secret) && !is_placeholder(secret))
-        .then(|| literal.end + value.start()..literal.end + value.end())
+    let rest = page.ahead(literal.end, VALUE_BYTES_MAX);
+    let begin = ASSIGNED
+        .find(page.ahead(literal.end, ASSIGNED_BYTES_MAX))?
+        .end();
+    let value = match QUOTED.captures(rest).and_then(|found| found.get(1)) {
+        Some(value) => literal.end + value.start()..literal.end + value.end(),
+        None => bare_value(page, literal.end + begin)?,
+    };
+    // A value is as random at its front as in the whole, and many can begin in one run.
+    let front = page.ahead(value.start, VALUE_LOOK_BYTES.min(value.len()));
+    page.count(front.len());
+    let secret = front.trim_end_matches(['=', '.']);
+    (is_random_token(secret) && !is_placeholder(secret)).then_some(value)
+}
+
+/// A value without quotation marks, if it ends as one does.
+fn bare_value(page: &Page<'_>, start: usize) -> Option<Range<usize>> {
+    let end = page.value_end(start);
+    let ends = page.text[end..]
+        .chars()
+        .next()
+        .is_none_or(|c| c.is_whitespace() || ",;&'\"`)}<\\".contains(c));
+    (ends && (20..=512).contains(&(end - start))).then_some(start..end)
 }
 
 /// Page and cursor tokens are handed out to everybody.

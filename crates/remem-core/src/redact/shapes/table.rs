@@ -6,6 +6,7 @@ use std::ops::Range;
 use super::checks::{
     any, diverse, github_like, jwt, letters_and_digits, mixed_case_and_digits, varied_hex,
 };
+use super::page::Page;
 use super::rules;
 
 /// How the secret is found once one of the literals was seen.
@@ -17,7 +18,7 @@ pub(super) enum Find {
         accept: fn(&str) -> bool,
     },
     /// A function from the text and the range of the literal to the range of the secret.
-    Custom(fn(&str, Range<usize>) -> Option<Range<usize>>),
+    Custom(fn(&Page<'_>, Range<usize>) -> Option<Range<usize>>),
 }
 
 /// One shape.
@@ -48,7 +49,7 @@ const fn custom(
     kind: &'static str,
     doc: &'static str,
     literals: &'static [&'static str],
-    find: fn(&str, Range<usize>) -> Option<Range<usize>>,
+    find: fn(&Page<'_>, Range<usize>) -> Option<Range<usize>>,
 ) -> Rule {
     Rule {
         kind,

@@ -1,0 +1,74 @@
+//! Names that are stored in clear beside the text of an entry: they are refused if they hold a
+//! secret, and those of stored entries are looked at again. May not rewrite what a caller gives.
+
+use super::{Admission, SLOT_CHARS_MAX, bound};
+use crate::entry::Facets;
+use crate::ids::{InteractionId, WorldId};
+use crate::redact::Redactor;
+use crate::rejection::Rejection;
+use crate::sabotage;
+
+/// What a chat thread is called whose name must not be shown.
+const HIDDEN: &str = "redacted";
+
+impl Admission<'_> {
+    /// Refuses names that hold a secret or are too long.
+    pub(super) fn check_names(&self, facets: &Facets) -> Result<(), Rejection> {
+        let world = Some(facets.world.as_str()).filter(|_| !facets.world.is_none());
+        let names = [
+            (
+                "interaction",
+                facets.interaction.as_ref().map(InteractionId::as_str),
+            ),
+            ("slot", facets.slot.as_deref()),
+            (
+                "world",
+                sabotage!("a-world-may-be-named-like-a-secret", world, None),
+            ),
+        ];
+        for (field, name) in names {
+            let Some(name) = name else { continue };
+            check_name(self.redactor, field, name)?;
+            bound(field, "characters", name.chars().count(), SLOT_CHARS_MAX)?;
+        }
+        Ok(())
+    }
+
+    /// The names of a stored entry as the rules of today let them be seen. An entry whose world
+    /// must not be named is in the world without rules.
+    pub(super) fn clean_names(&self, facets: &mut Facets) {
+        let holds_secret = |name: &str| self.redactor.touches(name, self.policy.shapes);
+        if !facets.world.is_none() && holds_secret(facets.world.as_str()) {
+            sabotage!(
+                "late-secrets-stay-in-names-of-worlds",
+                facets.world = WorldId::none()
+            );
+        }
+        if let Some(slot) = facets.slot.as_mut().filter(|slot| holds_secret(slot)) {
+            *slot = self
+                .redactor
+                .clean(slot, self.policy.shapes)
+                .text
+                .into_string();
+        }
+        if let Some(thread) = &facets.interaction
+            && holds_secret(thread.as_str())
+        {
+            facets.interaction = InteractionId::parse(HIDDEN);
+        }
+    }
+}
+
+/// A name is stored in clear and shows in events: one that holds a secret is refused rather than
+/// rewritten.
+pub fn check_name(redactor: &Redactor, field: &'static str, name: &str) -> Result<(), Rejection> {
+    if sabotage!(
+        "names-may-hold-secrets",
+        redactor.touches(name, crate::ShapePolicy::Redact),
+        false
+    ) {
+        Err(Rejection::SecretInName { field })
+    } else {
+        Ok(())
+    }
+}
