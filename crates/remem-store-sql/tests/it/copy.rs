@@ -1412,7 +1412,7 @@ async fn half(from: &Home, to: &Home) {
 }
 
 /// A copy that stops at the first entries of such a tenant.
-async fn stopped(from: &Home, to: &Home, at: impl Fn(&TenantId) -> bool) {
+async fn stopped(from: &Home, to: &Home, at: impl Fn(&TenantId) -> bool + Send + Sync) {
     let mut stop = |p: &Progress| {
         if at(&p.tenant) && p.entries.0 > 0 {
             ControlFlow::Break(())
