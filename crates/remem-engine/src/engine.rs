@@ -16,10 +16,10 @@ use remem_core::capability::{Capabilities, Facts};
 use remem_core::redact::SecretValue;
 use remem_core::sabotage;
 use remem_core::{
-    Agent, Idempotency, MemoryRef, Permission, Policy, PrincipalId, Profiles, Record, Rejection,
-    Revision, TenantId, Timestamp, Workflow,
+    Agent, Batch, Idempotency, MemoryRef, Permission, Policy, Precondition, PrincipalId, Profiles,
+    Record, RecordKind, Rejection, Revision, TenantId, Timestamp, Workflow,
 };
-use remem_store::{Directory, ReadAt, Store};
+use remem_store::{Committed, Directory, ReadAt, Store, StoreError};
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -368,6 +368,39 @@ impl Engine {
     }
 }
 
+impl Engine {
+    /// What an earlier request with the same key and body was answered, if there was one. To be
+    /// asked before a keyed write is refused: a repetition is answered as the first time, also when
+    /// it could not be done any more. Another body under the same key is an error.
+    pub(crate) async fn first_answer(
+        &self,
+        tenant: &TenantId,
+        idempotency: Option<&Idempotency>,
+    ) -> Result<Option<Committed>, EngineError> {
+        let Some(idempotency) = sabotage!(
+            "a-repetition-is-refused-before-its-key-is-looked-up",
+            idempotency,
+            idempotency.filter(|_| false)
+        ) else {
+            return Ok(None);
+        };
+        let now = self.now_for(tenant).await?;
+        // No record has this version: the batch does nothing, unless its key is known.
+        let never = Precondition::Version(u64::from(u32::MAX) << 16);
+        let batch = Batch::new(tenant.clone(), now).idempotent(Some(idempotency.clone()));
+        match self
+            .parts
+            .store
+            .commit(batch.unset(RecordKind::File, String::new(), never))
+            .await
+        {
+            Ok(committed) => Ok(Some(committed)),
+            Err(StoreError::Conflict) => Ok(None),
+            Err(other) => Err(other.into()),
+        }
+    }
+}
+
 /// Other nodes' changes of a vault are noticed after so long.
 const VAULT_LOOK_MS: i64 = 1_000;
 
@@ -389,7 +422,7 @@ fn state_of(records: &[Record]) -> [u8; 32] {
 
 /// The meaning of a request as bytes, each part with its length, so that two different requests
 /// never look alike.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(crate) struct Digest(Vec<u8>);
 
 impl Digest {

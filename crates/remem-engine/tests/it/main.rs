@@ -12,6 +12,7 @@ mod compact;
 mod consolidate;
 mod distill;
 mod forget;
+mod idempotency;
 mod jobs;
 mod model;
 mod proposals;
