@@ -9,6 +9,7 @@ mod rules;
 mod scopes;
 mod session_crash;
 mod sessions;
+mod sweep;
 mod writes;
 
 use remem_core::profile::DAY_MS;
