@@ -2,6 +2,7 @@
 //! the engine, on whichever store the run is for.
 
 mod classification;
+mod closing;
 mod compounding;
 mod conflicts;
 mod privacy;
