@@ -448,14 +448,12 @@ impl Store for SqliteStore {
         &self,
         tenant: &TenantId,
         before: Timestamp,
-        after: Option<(Timestamp, RowCursor)>,
+        at: Option<(Timestamp, RowCursor)>,
         limit: u32,
     ) -> Result<Vec<Faded>, StoreError> {
         let t = tenant.clone();
-        self.read(tenant, move |db| {
-            workshop::faded(db, &t, before, after, limit)
-        })
-        .await
+        self.read(tenant, move |db| workshop::faded(db, &t, before, at, limit))
+            .await
     }
 
     async fn events(
