@@ -79,7 +79,7 @@ pub async fn run(
     mode: Mode,
     fence: Option<Fence>,
 ) -> Result<PassReport, EngineError> {
-    let begun = engine.now_for(tenant).await?;
+    let begun = engine.now();
     let mut report = PassReport::default();
     for _ in 0..PAGES_MAX {
         let (after, version) = place(engine, tenant).await?;

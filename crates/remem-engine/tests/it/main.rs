@@ -6,6 +6,7 @@
 )]
 
 mod automations;
+mod clock;
 mod commitments;
 mod common;
 mod compact;
