@@ -24,10 +24,10 @@ const OVER: [(&str, &str, usize); 15] = [
     ("crates/remem-store-sql/src/copy/sqlite.rs", "", 675),
     ("crates/remem-store-sql/src/postgres/apply.rs", "apply", 135),
     ("crates/remem-store-sql/src/postgres/lineage.rs", "", 616),
-    ("crates/remem-store-sql/src/postgres/mod.rs", "", 605),
+    ("crates/remem-store-sql/src/postgres/mod.rs", "", 606),
     ("crates/remem-store-sql/src/postgres/save.rs", "", 681),
     ("crates/remem-store-sql/src/postgres/save.rs", "calls", 214),
-    ("crates/remem-store-sql/src/sqlite/mod.rs", "", 744),
+    ("crates/remem-store-sql/src/sqlite/mod.rs", "", 745),
     ("crates/remem-wire/src/error.rs", "row", 162),
 ];
 /// Pure tables, one entry after another.

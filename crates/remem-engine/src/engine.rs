@@ -16,11 +16,11 @@ use remem_core::capability::{Capabilities, Facts};
 use remem_core::redact::SecretValue;
 use remem_core::sabotage;
 use remem_core::{
-    Agent, Idempotency, MemoryRef, Permission, Policy, PrincipalId, Profiles, Record, Rejection,
-    Revision, TenantId, Timestamp, Workflow,
+    Agent, Batch, Idempotency, MemoryRef, Permission, Policy, Precondition, PrincipalId, Profiles,
+    Record, RecordKind, Rejection, Revision, TenantId, Timestamp, Workflow,
 };
-use remem_store::{Directory, ReadAt, Store};
-use std::collections::{HashMap, HashSet};
+use remem_store::{Committed, Directory, ReadAt, Store, StoreError};
+use std::collections::HashMap;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -137,10 +137,11 @@ impl Parts {
 /// The application. Cheap to share by `Arc`.
 pub struct Engine {
     pub(crate) parts: Parts,
-    /// The largest instant seen: time never runs backwards here, so nothing that ended comes back.
+    /// The largest instant that the machine's clock has told: time never runs backwards here.
     high_water: AtomicI64,
-    /// Tenants whose stored clock has been taken into account.
-    seen: Mutex<HashSet<TenantId>>,
+    /// The instant of each tenant's last commit when it was met first. Inside a tenant time never
+    /// runs backwards, so nothing that ended comes back; it is no other tenant's time.
+    last_commits: Mutex<HashMap<TenantId, Timestamp>>,
     pub(crate) feeds: Mutex<HashMap<TenantId, usize>>,
     pub(crate) passes: PassLog,
     pub(crate) runs: RunQueue,
@@ -153,7 +154,7 @@ impl Engine {
         Engine {
             parts,
             high_water: AtomicI64::new(i64::MIN),
-            seen: Mutex::default(),
+            last_commits: Mutex::default(),
             feeds: Mutex::default(),
             passes: PassLog::default(),
             runs: RunQueue::default(),
@@ -202,7 +203,8 @@ impl Engine {
         Ok(&self.parts.profiles)
     }
 
-    /// Now, never earlier than any instant this process has acted on.
+    /// Now by the machine's clock, never earlier than it was before. What happens inside a tenant
+    /// goes by `now_for`.
     #[must_use]
     pub fn now(&self) -> Timestamp {
         let now = self.parts.clock.now().0;
@@ -213,30 +215,71 @@ impl Engine {
         ))
     }
 
-    /// How far the machine's clock is behind the latest instant this host acted on, in
-    /// milliseconds.
+    /// How far the machine's clock is behind the latest instant that it told, in milliseconds.
     #[must_use]
     pub fn clock_behind_ms(&self) -> i64 {
         (self.now().0 - self.parts.clock.now().0).max(0)
     }
 
+    /// Tenants whose last commit was more than an hour ahead of now when they were met here, with
+    /// how far ahead they are, in milliseconds: their clock stands still until then, and what
+    /// expires, expires early. A host that wrote it had a wrong clock.
+    #[must_use]
+    pub fn tenants_ahead(&self) -> Vec<(TenantId, i64)> {
+        let now = self.now();
+        let mut ahead: Vec<(TenantId, i64)> = self
+            .last_commits
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .iter()
+            .map(|(tenant, last)| (tenant.clone(), last.0.saturating_sub(now.0)))
+            .filter(|(_, ms)| *ms > AHEAD_MS_MAX)
+            .collect();
+        ahead.sort();
+        ahead
+    }
+
     /// Now, for acting on a tenant's memory: also never earlier than its last commit by any
     /// process.
     pub(crate) async fn now_for(&self, tenant: &TenantId) -> Result<Timestamp, EngineError> {
-        let new = !self
-            .seen
+        let known = self
+            .last_commits
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
-            .contains(tenant);
-        if new {
-            let head = self.parts.store.head(tenant).await?;
-            self.high_water.fetch_max(head.at.0, Ordering::SeqCst);
-            self.seen
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner)
-                .insert(tenant.clone());
+            .get(tenant)
+            .copied();
+        let last = match known {
+            Some(last) => last,
+            None => self.meet(tenant).await?,
+        };
+        Ok(sabotage!(
+            "time-runs-backwards",
+            self.now().max(last),
+            self.now()
+        ))
+    }
+
+    /// Takes a tenant's stored clock into account, and tells if it is far ahead.
+    async fn meet(&self, tenant: &TenantId) -> Result<Timestamp, EngineError> {
+        let last = self.parts.store.head(tenant).await?.at;
+        sabotage!("a-tenant-s-clock-moves-every-tenant-s", {}, {
+            self.high_water.fetch_max(last.0, Ordering::SeqCst);
+        });
+        self.last_commits
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .insert(tenant.clone(), last);
+        let ahead_ms = last.0.saturating_sub(self.now().0);
+        if ahead_ms > AHEAD_MS_MAX {
+            tracing::warn!(tenant = %tenant, ahead_ms, "the last commit of a tenant is ahead of the clock: its time stands still until then");
         }
-        Ok(self.now())
+        self.count_tenants_ahead();
+        Ok(last)
+    }
+
+    /// Writes down for `/metrics` how many tenants are ahead.
+    pub(crate) fn count_tenants_ahead(&self) {
+        metrics::gauge!("remem_tenants_ahead").set(self.tenants_ahead().len() as f64);
     }
 
     pub(crate) async fn read_at(
@@ -368,6 +411,42 @@ impl Engine {
     }
 }
 
+impl Engine {
+    /// What an earlier request with the same key and body was answered, if there was one. To be
+    /// asked before a keyed write is refused: a repetition is answered as the first time, also when
+    /// it could not be done any more. Another body under the same key is an error.
+    pub(crate) async fn first_answer(
+        &self,
+        tenant: &TenantId,
+        idempotency: Option<&Idempotency>,
+    ) -> Result<Option<Committed>, EngineError> {
+        let Some(idempotency) = sabotage!(
+            "a-repetition-is-refused-before-its-key-is-looked-up",
+            idempotency,
+            idempotency.filter(|_| false)
+        ) else {
+            return Ok(None);
+        };
+        let now = self.now_for(tenant).await?;
+        // No record has this version: the batch does nothing, unless its key is known.
+        let never = Precondition::Version(u64::from(u32::MAX) << 16);
+        let batch = Batch::new(tenant.clone(), now).idempotent(Some(idempotency.clone()));
+        match self
+            .parts
+            .store
+            .commit(batch.unset(RecordKind::File, String::new(), never))
+            .await
+        {
+            Ok(committed) => Ok(Some(committed)),
+            Err(StoreError::Conflict) => Ok(None),
+            Err(other) => Err(other.into()),
+        }
+    }
+}
+
+/// A tenant whose last commit lies further ahead is told of.
+const AHEAD_MS_MAX: i64 = 3_600_000;
+
 /// Other nodes' changes of a vault are noticed after so long.
 const VAULT_LOOK_MS: i64 = 1_000;
 
@@ -389,7 +468,7 @@ fn state_of(records: &[Record]) -> [u8; 32] {
 
 /// The meaning of a request as bytes, each part with its length, so that two different requests
 /// never look alike.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(crate) struct Digest(Vec<u8>);
 
 impl Digest {

@@ -13,7 +13,7 @@ use remem_core::{
     Batch, EventBody, Idempotency, Permission, Precondition, Record, RecordBody, RecordKind,
     Rejection, Ties, Timestamp,
 };
-use remem_store::{Committed, Outcome, StoreError};
+use remem_store::{Outcome, StoreError};
 use serde_json::{Map, Value, json};
 
 /// A version of a file.
@@ -154,18 +154,23 @@ impl Engine {
                 .store
                 .record(caller.tenant(), RecordKind::File, path)
                 .await?;
-            if let Err(conflict) = matches(
+            let allowed = matches(
                 sabotage!(
                     "if-match-is-ignored",
                     conditions.if_match,
                     conditions.if_match.filter(|_| false)
                 ),
                 before.as_ref(),
-            ) {
+            );
+            let allowed = match &before {
+                None if allowed.is_ok() => self.room_for_a_file(caller).await,
+                _ => allowed,
+            };
+            if let Err(refusal) = allowed {
                 let repeated = self
-                    .repeated(caller, idempotency.as_ref())
+                    .first_answer(caller.tenant(), idempotency.as_ref())
                     .await?
-                    .ok_or(conflict)?;
+                    .ok_or(refusal)?;
                 let version = repeated.outcomes.iter().find_map(recorded).unwrap_or(1);
                 let record = Record {
                     kind: RecordKind::File,
@@ -177,9 +182,6 @@ impl Engine {
                 };
                 return Ok(self.file_of(caller, &rules, record));
             }
-            if before.is_none() {
-                self.room_for_a_file(caller).await?;
-            }
             match self
                 .write_file(caller, path, before.as_ref(), &body, idempotency.clone())
                 .await
@@ -190,32 +192,6 @@ impl Engine {
             }
         }
         Err(EngineError::Store(StoreError::Busy))
-    }
-
-    /// What an earlier request with the same key and content was answered; asked where this one
-    /// could not be done any more.
-    async fn repeated(
-        &self,
-        caller: &Caller,
-        idempotency: Option<&Idempotency>,
-    ) -> Result<Option<Committed>, EngineError> {
-        let Some(idempotency) = idempotency else {
-            return Ok(None);
-        };
-        let now = self.now_for(caller.tenant()).await?;
-        // No record has this version: the batch does nothing, unless its key is known.
-        let never = Precondition::Version(u64::from(u32::MAX) << 16);
-        let batch = Batch::new(caller.tenant().clone(), now).idempotent(Some(idempotency.clone()));
-        match self
-            .parts
-            .store
-            .commit(batch.unset(RecordKind::File, String::new(), never))
-            .await
-        {
-            Ok(committed) => Ok(Some(committed)),
-            Err(StoreError::Conflict) => Ok(None),
-            Err(other) => Err(other.into()),
-        }
     }
 
     /// Deletes a file with all its versions. `false` if there is none.
@@ -241,11 +217,14 @@ impl Engine {
                 .record(caller.tenant(), RecordKind::File, path)
                 .await?
             else {
-                return Ok(self.repeated(caller, idempotency.as_ref()).await?.is_some());
+                return Ok(self
+                    .first_answer(caller.tenant(), idempotency.as_ref())
+                    .await?
+                    .is_some());
             };
             if let Err(conflict) = matches(conditions.if_match, Some(&before)) {
                 return self
-                    .repeated(caller, idempotency.as_ref())
+                    .first_answer(caller.tenant(), idempotency.as_ref())
                     .await?
                     .map(|_| true)
                     .ok_or(conflict);

@@ -7,8 +7,8 @@ use crate::error::EngineError;
 use remem_core::entry::RevRange;
 use remem_core::sabotage;
 use remem_core::{
-    Admitted, Batch, Draft, Entry, EntryId, Facets, Permission, Rejection, Revision, Scope,
-    TenantId, Timestamp,
+    Admitted, Batch, Draft, Entry, EntryId, Facets, Idempotency, Permission, Rejection, Revision,
+    Scope, TenantId, Timestamp,
 };
 use remem_store::{Committed, Outcome};
 
@@ -65,10 +65,41 @@ impl Engine {
         // other.
         let idempotency = self.idempotency("put", key, &digest(&scope, &drafts))?;
         let now = self.now_for(caller.tenant()).await?;
-        let (profile, drafts) = self.shape(caller, &scope, drafts, now).await?;
+        let again = idempotency.is_some().then(|| drafts.clone());
+        let refused = match self
+            .put_at(caller, &scope, drafts, idempotency.clone(), now)
+            .await
+        {
+            Err(EngineError::Rejected(refused)) => refused,
+            answered => return answered,
+        };
+        // What was stored then may have expired since; the first answer is given all the same, as
+        // of its own instant.
+        let first = self
+            .first_answer(caller.tenant(), idempotency.as_ref())
+            .await?;
+        match first.zip(again) {
+            Some((first, drafts)) => {
+                self.put_at(caller, &scope, drafts, idempotency, first.at)
+                    .await
+            }
+            None => Err(refused.into()),
+        }
+    }
+
+    /// As `put`, at `now`.
+    async fn put_at(
+        &self,
+        caller: &Caller,
+        scope: &Scope,
+        drafts: Vec<Draft>,
+        idempotency: Option<Idempotency>,
+        now: Timestamp,
+    ) -> Result<Stored, EngineError> {
+        let (profile, drafts) = self.shape(caller, scope, drafts, now).await?;
         if !Engine::is_plain(&drafts) {
             let (kept, committed) = self
-                .put_placed(caller, &scope, (&profile, &drafts), idempotency)
+                .put_placed(caller, scope, (&profile, &drafts), (idempotency, now))
                 .await?;
             metrics::counter!("remem_entries_written_total").increment(kept.len() as u64);
             self.has_new_entries(&scope.tenant);
@@ -80,7 +111,7 @@ impl Engine {
                 replayed,
             });
         }
-        let admitted = self.admit(caller, &scope, drafts, now).await?;
+        let admitted = self.admit(caller, scope, drafts, now).await?;
         let mut batch = Batch::new(scope.tenant.clone(), now)
             .by(caller.principal().clone())
             .idempotent(idempotency);

@@ -4,7 +4,7 @@ use crate::kin::{Lineage, Signed, Trace};
 use crate::read::{
     Around, Filter, Found, Page, Probe, ReadAt, ScopeStats, ScopeSummary, Tie, VectorCounts,
 };
-use crate::workshop::{ActionLink, Answer, RetentionCount, Rule};
+use crate::workshop::{ActionLink, Answer, Faded, RetentionCount, Rule};
 use async_trait::async_trait;
 use remem_core::{
     Actor, Batch, Entry, EntryId, Event, Fence, MemoryRef, ModelId, Record, RecordKind, Rejection,
@@ -128,13 +128,14 @@ pub trait Store: Send + Sync {
     ) -> Result<Vec<RetentionCount>, StoreError>;
 
     /// Statements that ceased to be true before `before`, whose text is still there, and that no
-    /// action rests on.
+    /// action rests on: those that ended first come first, after the place that `after` names.
     async fn faded(
         &self,
         tenant: &TenantId,
         before: Timestamp,
+        after: Option<(Timestamp, RowCursor)>,
         limit: u32,
-    ) -> Result<Vec<(MemoryRef, EntryId)>, StoreError>;
+    ) -> Result<Vec<Faded>, StoreError>;
 
     /// Events of the tenant's log after `after`, in order, without gaps.
     async fn events(

@@ -1,7 +1,8 @@
 //! What a store tells of slots, rules, actions and retention.
 
 use crate::kin::EntryState;
-use remem_core::{Entry, EntryId, PrincipalId, RuleId, Tier, Timestamp, Typology};
+use crate::store::RowCursor;
+use remem_core::{Entry, EntryId, MemoryRef, PrincipalId, RuleId, Tier, Timestamp, Typology};
 
 /// An entry that answers a question, or did.
 #[derive(Clone, Debug, PartialEq)]
@@ -105,4 +106,17 @@ pub struct RetentionCount {
     pub state: RetentionState,
     /// How many.
     pub entries: u64,
+}
+
+/// A statement that ceased to be true and still has its text.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Faded {
+    /// When it ceased to be true, and …
+    pub ended_at: Timestamp,
+    /// … its place among those of one instant: where a page goes on.
+    pub row: RowCursor,
+    /// Its memory.
+    pub memory_ref: MemoryRef,
+    /// Its name.
+    pub id: EntryId,
 }

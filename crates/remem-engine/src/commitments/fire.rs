@@ -8,7 +8,7 @@ use crate::engine::Engine;
 use crate::error::EngineError;
 use crate::jobs::own_words;
 use crate::runs::{NewRun, Run};
-use remem_core::commitment::Delivery;
+use remem_core::commitment::{Delivery, EndedBy, State};
 use remem_core::event::CommitmentFired;
 use remem_core::sabotage;
 use remem_core::{
@@ -394,7 +394,7 @@ impl Engine {
                     !self.source_stands(tenant, info, now).await?,
                     false
                 ) {
-                    return Ok(Fired::Elsewhere);
+                    return self.end_with_source(tenant, info, fence).await;
                 }
                 let passed = Commitment {
                     fired: info.commitment.fired,
@@ -442,6 +442,28 @@ impl Engine {
             .get(&scope, id, &ReadAt::Now(now))
             .await?
             .is_some())
+    }
+
+    /// Ends one whose source is not part of its memory any more. It would otherwise stay due, and be
+    /// looked at again and again, until the text of the source is erased.
+    pub(super) async fn end_with_source(
+        &self,
+        tenant: &TenantId,
+        info: &CommitmentInfo,
+        fence: Option<&Fence>,
+    ) -> Result<Fired, EngineError> {
+        let now = self.now_for(tenant).await?;
+        let ended = info
+            .commitment
+            .ended(State::Cancelled, EndedBy::Source, now);
+        sabotage!(
+            "a-commitment-without-its-source-stays-due",
+            self.end_commitment(tenant, info, &ended, fence).await,
+            {
+                let _ = (ended, fence);
+                Ok(Fired::Elsewhere)
+            }
+        )
     }
 
     /// Writes that it goes on, or ends, without having fired.

@@ -10,8 +10,8 @@ use remem_core::commitment::{Delivery, Refusal, Spans, State, When, check_instan
 use remem_core::infer::{self, Reading, Verdict};
 use remem_core::sabotage;
 use remem_core::{
-    Batch, Commitment, Draft, EventBody, Permission, Precondition, Rejection, Scope, TenantId,
-    Timestamp, Timing, schedule,
+    Batch, Commitment, Draft, EventBody, Idempotency, Permission, Precondition, Rejection, Scope,
+    TenantId, Timestamp, Timing, schedule,
 };
 use remem_store::{Outcome, StoreError};
 use serde_json::Value;
@@ -72,8 +72,37 @@ impl Engine {
     ) -> Result<Created, EngineError> {
         caller.require(Permission::MemoryWrite)?;
         let scope = caller.scope_to_write(memory_ref)?;
-        self.check_delivery(caller.tenant(), &new.delivery).await?;
         let idempotency = self.idempotency("create-commitment", key, &digest(&scope, &new))?;
+        let refused = match self
+            .create_new(caller, &scope, new, idempotency.clone())
+            .await
+        {
+            Err(
+                refused @ (EngineError::Rejected(_)
+                | EngineError::UnknownWorkflow
+                | EngineError::NotFound),
+            ) => refused,
+            answered => return answered,
+        };
+        // Its instant may have passed since, or what it starts may be gone.
+        let first = self
+            .first_answer(caller.tenant(), idempotency.as_ref())
+            .await?;
+        let id = first.and_then(|first| first.outcomes.iter().find_map(recorded));
+        Ok(Created {
+            info: self.written_commitment(caller, &id.ok_or(refused)?).await?,
+            replayed: true,
+        })
+    }
+
+    async fn create_new(
+        &self,
+        caller: &Caller,
+        scope: &Scope,
+        new: NewCommitment,
+        idempotency: Option<Idempotency>,
+    ) -> Result<Created, EngineError> {
+        self.check_delivery(caller.tenant(), &new.delivery).await?;
         let subjects = self.subjects(caller, &new.subjects)?;
         let now = self.now_for(caller.tenant()).await?;
         let policy = self.policy_of(caller);
@@ -85,9 +114,9 @@ impl Engine {
             subjects,
             ..Draft::default()
         };
-        let admitted = admission.admit(&scope, draft)?;
+        let admitted = admission.admit(scope, draft)?;
         let mut commitment = self
-            .by_hand(caller.tenant(), &scope, &new, admitted.content(), now)
+            .by_hand(caller.tenant(), scope, &new, admitted.content(), now)
             .await?;
         let action = infer::observation_key(admitted.content())
             .unwrap_or_else(|| admitted.content().to_owned());

@@ -114,6 +114,7 @@ impl Engine {
             if sabotage!("a-predicate-outlives-the-time-of-its-text", fires, false)
                 && !self.source_stands(tenant, &info, now).await?
             {
+                self.end_with_source(tenant, &info, None).await?;
                 return Ok(false);
             }
             let done = if fires {

@@ -42,7 +42,7 @@ struct Round<'a> {
     tenant: &'a TenantId,
     mode: Mode,
     fence: Option<Fence>,
-    started: Timestamp,
+    begun: Timestamp,
     /// Many wait for receivers at once, few use the store: callers come first.
     store_turns: Semaphore,
 }
@@ -86,7 +86,7 @@ pub async fn run(
         tenant,
         mode,
         fence,
-        started,
+        begun: engine.now(),
         store_turns: Semaphore::new(STORE_TURNS),
     };
     let (due, waiting): (Vec<Hook>, Vec<Hook>) = engine
@@ -188,7 +188,7 @@ impl Round<'_> {
     }
 
     fn is_over(&self, report: &PassReport) -> bool {
-        let late = self.engine.now() > self.started.plus_ms(BEGIN_WITHIN_MS);
+        let late = self.engine.now() > self.begun.plus_ms(BEGIN_WITHIN_MS);
         late || report.examined >= u64::from(self.engine.parts.policy.webhook_events_max)
             || self.engine.passes.is_stopping()
     }
@@ -251,7 +251,7 @@ impl Round<'_> {
     ) -> Result<Next, EngineError> {
         let attempt = self.engine.send(self.tenant, hook, event).await;
         let policy = &self.engine.parts.policy;
-        let now = self.engine.now();
+        let now = self.engine.now_for(self.tenant).await?;
         let is_own = only_for.is_some();
         let error = match attempt {
             Attempt::Delivered => {
@@ -309,7 +309,7 @@ impl Round<'_> {
         let Round { engine, tenant, .. } = *self;
         let policy = &engine.parts.policy;
         let rules = engine.rules(tenant).await?;
-        let now = engine.now();
+        let now = engine.now_for(tenant).await?;
         let body = hook.body(policy, &rules, now);
         let mut batch = sabotage!(
             "deliveries-are-not-fenced",

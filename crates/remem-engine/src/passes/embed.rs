@@ -106,7 +106,7 @@ async fn fill(
     mode: Mode,
     fence: Option<Fence>,
 ) -> Result<PassReport, EngineError> {
-    let begun = engine.now_for(tenant).await?;
+    let begun = engine.now();
     let mut report: PassReport = PassReport::default();
     let mut after: Option<RowCursor> = None;
     loop {

@@ -110,6 +110,7 @@ async fn each_due(
     // read.
     let mut done = 0;
     let mut failed = None;
+    let started = engine.now();
     while done < u64::from(engine.parts.policy.fires_max) {
         let page = due(engine, tenant, kind, begun, after.clone(), PAGE).await?;
         let full = page.len() == PAGE as usize;
@@ -146,7 +147,7 @@ async fn each_due(
         if !full {
             return failed.map_or(Ok(report), Err);
         }
-        if engine.now() > begun.plus_ms(BEGIN_WITHIN_MS) || engine.passes.is_stopping() {
+        if engine.now() > started.plus_ms(BEGIN_WITHIN_MS) || engine.passes.is_stopping() {
             break;
         }
     }

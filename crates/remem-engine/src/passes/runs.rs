@@ -29,7 +29,8 @@ pub async fn worth(engine: &Engine, tenant: &TenantId) -> Result<bool, EngineErr
     let Some(oldest) = oldest.first() else {
         return Ok(false);
     };
-    let old = oldest.at.plus_ms(engine.parts.policy.run_retention_ms) < engine.now();
+    let old =
+        oldest.at.plus_ms(engine.parts.policy.run_retention_ms) < engine.now_for(tenant).await?;
     Ok(old || !engine.parts.store.snapshots(tenant).await?.is_empty())
 }
 

@@ -6,6 +6,7 @@ use crate::engine::Engine;
 use crate::error::EngineError;
 use crate::registry::{Mode, PassReport};
 use crate::sessions::{Session, State};
+use remem_core::sabotage;
 use remem_core::{
     Batch, Fence, MemoryRef, Precondition, Record, RecordKind, Scope, SessionId, TenantId,
     Timestamp,
@@ -14,13 +15,16 @@ use remem_store::{StoreError, Tie};
 
 /// The name in `PASSES`.
 pub(crate) const NAME: &str = "sessions";
-/// Sessions of one activation.
+/// Sessions that are read at once.
 const PAGE: u32 = 50;
+/// Pages of one activation.
+const PAGES_MAX: u32 = 20;
 
 async fn due(
     engine: &Engine,
     tenant: &TenantId,
     now: Timestamp,
+    after: Option<(Timestamp, String)>,
     limit: u32,
 ) -> Result<Vec<Record>, StoreError> {
     engine
@@ -29,10 +33,7 @@ async fn due(
         .tied(
             tenant,
             RecordKind::Session,
-            &Tie::Due {
-                until: now,
-                after: None,
-            },
+            &Tie::Due { until: now, after },
             limit,
         )
         .await
@@ -41,7 +42,7 @@ async fn due(
 /// Something due.
 pub async fn worth(engine: &Engine, tenant: &TenantId) -> Result<bool, EngineError> {
     let now = engine.now_for(tenant).await?;
-    Ok(!due(engine, tenant, now, 1).await?.is_empty())
+    Ok(!due(engine, tenant, now, None, 1).await?.is_empty())
 }
 
 /// One activation.
@@ -52,29 +53,44 @@ pub async fn run(
     fence: Option<Fence>,
 ) -> Result<PassReport, EngineError> {
     let now = engine.now_for(tenant).await?;
-    let records = due(engine, tenant, now, PAGE).await?;
-    let mut report = PassReport {
-        examined: records.len() as u64,
-        more: records.len() as u32 == PAGE,
-        ..PassReport::default()
-    };
-    for record in records {
-        if mode == Mode::DryRun {
-            report.changed += 1;
-            continue;
+    let mut report = PassReport::default();
+    let mut failed = None;
+    let mut after = None;
+    for page in 1..=PAGES_MAX {
+        let records = due(engine, tenant, now, after.clone(), PAGE).await?;
+        let full = records.len() == PAGE as usize;
+        // What stays due is passed over.
+        after = records
+            .last()
+            .and_then(|record| Some((record.ties.due?, record.key.clone())));
+        report.examined += records.len() as u64;
+        for record in records {
+            if mode == Mode::DryRun {
+                report.changed += 1;
+                continue;
+            }
+            match one(engine, tenant, record, fence.clone(), now).await {
+                Ok(changed) => report.changed += u64::from(changed),
+                // Somebody wrote into the session, or closed it, at this very moment: it is looked
+                // at again.
+                Err(EngineError::Store(StoreError::Conflict)) => report.more = true,
+                // One that cannot be closed must not hold up the others.
+                Err(error) => sabotage!(
+                    "a-session-that-cannot-be-closed-starves-others",
+                    failed = Some(error),
+                    return Err(error)
+                ),
+            }
         }
-        match one(engine, tenant, record, fence.clone(), now).await {
-            Ok(changed) => report.changed += u64::from(changed),
-            // Somebody wrote into the session, or closed it, at this very moment: it is looked at
-            // again.
-            Err(EngineError::Store(StoreError::Conflict)) => report.more = true,
-            Err(error) => return Err(error),
+        if !full || engine.passes.is_stopping() {
+            break;
         }
+        report.more |= page == PAGES_MAX;
     }
     if report.more && mode != Mode::DryRun {
         engine.passes.again(NAME, tenant);
     }
-    Ok(report)
+    failed.map_or(Ok(report), Err)
 }
 
 async fn one(

@@ -5,14 +5,15 @@
 use crate::engine::Engine;
 use crate::error::EngineError;
 use crate::registry::{Mode, PassReport};
-use remem_core::{Actor, Batch, Fence, TenantId, Timestamp};
-use remem_store::{Outcome, RetentionState};
+use remem_core::sabotage;
+use remem_core::{Actor, Batch, Fence, MemoryRef, TenantId, Timestamp};
+use remem_store::{Faded, Outcome, RetentionState};
 
 /// The name in `PASSES`.
 pub(crate) const NAME: &str = "sweep";
 /// Transactions of one activation.
 const BATCHES_MAX: u32 = 40;
-/// Statements of one transaction.
+/// Statements that are read at once, and at the most of one transaction.
 const PAGE: u32 = 500;
 
 /// Something that faded. (What is counted besides is for whoever asks.)
@@ -21,7 +22,7 @@ pub async fn worth(engine: &Engine, tenant: &TenantId) -> Result<bool, EngineErr
     Ok(!engine
         .parts
         .store
-        .faded(tenant, oldest(engine, now), 1)
+        .faded(tenant, oldest(engine, now), None, 1)
         .await?
         .is_empty())
 }
@@ -47,37 +48,62 @@ pub async fn run(
 ) -> Result<PassReport, EngineError> {
     let now = engine.now_for(tenant).await?;
     let mut report = PassReport::default();
-    for n in 0..BATCHES_MAX {
-        let faded = engine
+    let mut after = None;
+    let mut batches = 0;
+    while !report.more {
+        let page = engine
             .parts
             .store
-            .faded(tenant, oldest(engine, now), PAGE)
+            .faded(tenant, oldest(engine, now), after, PAGE)
             .await?;
-        let found = faded.len() as u64;
-        report.examined += found;
-        let mut batch = Batch::new(tenant.clone(), now).fenced(fence.clone());
-        for (memory_ref, id) in faded {
-            let before = now.plus_ms(-engine.parts.profiles.of(&memory_ref).strip_after_ms);
-            batch = batch.strip(memory_ref, id, before);
+        let Some(last) = page.last() else { break };
+        // Those of a memory that keeps its texts for longer stay, and hide nothing behind them.
+        after = sabotage!(
+            "a-long-retention-hides-a-short-one",
+            Some((last.ended_at, last.row)),
+            Some((Timestamp(i64::MAX), last.row))
+        );
+        report.examined += page.len() as u64;
+        let over: Vec<(Faded, Timestamp)> = page
+            .into_iter()
+            .map(|one| {
+                let before = kept_since(engine, &one.memory_ref, now);
+                (one, before)
+            })
+            .filter(|(one, before)| one.ended_at < *before)
+            .collect();
+        if mode == Mode::DryRun {
+            report.changed += over.len() as u64;
+        } else if !over.is_empty() {
+            report.changed += strip(engine, tenant, over, now, fence.clone()).await?;
+            batches += 1;
         }
-        if mode == Mode::DryRun || found == 0 {
-            report.changed += found;
-            break;
-        }
-        let committed = engine.parts.store.commit(batch).await?;
-        let stripped = committed
-            .outcomes
-            .iter()
-            .filter(|outcome| **outcome == Outcome::Removed)
-            .count() as u64;
-        report.changed += stripped;
-        report.more = n + 1 == BATCHES_MAX;
-        if stripped == 0 {
-            break; // those that are left keep their text for longer
-        }
+        report.more = batches == BATCHES_MAX || engine.passes.is_stopping();
     }
     count_orphans(engine, tenant).await?;
     Ok(report)
+}
+
+/// Texts of statements of this memory that ceased to be true before this instant go.
+fn kept_since(engine: &Engine, memory_ref: &MemoryRef, now: Timestamp) -> Timestamp {
+    now.plus_ms(-engine.parts.profiles.of(memory_ref).strip_after_ms)
+}
+
+/// Takes these texts in one transaction; answers how many went.
+async fn strip(
+    engine: &Engine,
+    tenant: &TenantId,
+    over: Vec<(Faded, Timestamp)>,
+    now: Timestamp,
+    fence: Option<Fence>,
+) -> Result<u64, EngineError> {
+    let batch = Batch::new(tenant.clone(), now).fenced(fence);
+    let batch = over.into_iter().fold(batch, |batch, (one, before)| {
+        batch.strip(one.memory_ref, one.id, before)
+    });
+    let outcomes = engine.parts.store.commit(batch).await?.outcomes;
+    let removed = |outcome: &&Outcome| **outcome == Outcome::Removed;
+    Ok(outcomes.iter().filter(removed).count() as u64)
 }
 
 async fn count_orphans(engine: &Engine, tenant: &TenantId) -> Result<(), EngineError> {

@@ -12,7 +12,7 @@ use remem_core::proposal::{Artifact, Kind, State};
 use remem_core::{
     Batch, EventBody, Permission, Precondition, RecordKind, Rejection, RunId, TenantId, Timestamp,
 };
-use remem_store::{Outcome, StoreError};
+use remem_store::{Committed, Outcome, StoreError};
 use serde_json::{Map, Value};
 
 /// Which proposals a list is to hold.
@@ -176,7 +176,13 @@ impl Engine {
         for run in &new.source_runs {
             remem_core::admission::check_name(rules.redactor(), "sourceRunIds", run)?;
         }
-        self.room_for_a_proposal(tenant).await?;
+        if let Err(full) = self.room_for_a_proposal(tenant).await {
+            let first = self.first_answer(tenant, idempotency.as_ref()).await?;
+            let stored = self
+                .find_proposal(tenant, &first.as_ref().and_then(named).ok_or(full)?)
+                .await?;
+            return Ok((self.shown_proposal(tenant, stored).await?, true));
+        }
         let owner = Some(caller.principal().as_str().to_owned());
         let proposal = self.new_proposal(tenant, new.kind, &draft, now).await?;
         let proposal = Proposal {
@@ -193,12 +199,8 @@ impl Engine {
             .store
             .commit(creating(batch, &proposal, &draft.artifact, now))
             .await?;
-        let named = committed.outcomes.iter().find_map(|outcome| match outcome {
-            Outcome::Recorded { key, .. } => Some(key.as_str()),
-            _ => None,
-        });
         let stored = self
-            .find_proposal(tenant, named.unwrap_or(&proposal.id))
+            .find_proposal(tenant, &named(&committed).unwrap_or(proposal.id))
             .await?;
         Ok((
             self.shown_proposal(tenant, stored).await?,
@@ -280,6 +282,14 @@ impl Engine {
             .await?
             .ok_or(EngineError::NotFound)
     }
+}
+
+/// The name that the proposal got: on a repetition, the first time.
+fn named(committed: &Committed) -> Option<String> {
+    committed.outcomes.iter().find_map(|outcome| match outcome {
+        Outcome::Recorded { key, .. } => Some(key.clone()),
+        _ => None,
+    })
 }
 
 fn digest(new: &NewProposal) -> Digest {

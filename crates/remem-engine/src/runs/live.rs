@@ -58,6 +58,9 @@ impl Halt {
     }
 }
 
+/// The tag of what runs write.
+const RUN_TAG: &str = "source:run";
+
 /// What is done with the next commit.
 enum Step {
     Put {
@@ -318,9 +321,16 @@ impl<'e> Live<'e> {
     pub fn write(
         &mut self,
         memory_ref: &str,
-        draft: Draft,
+        mut draft: Draft,
         now: Timestamp,
     ) -> Result<EntryId, Halt> {
+        // Where there is room for it: what makes the rule hold is the event, which names the run.
+        if draft.tags.len() < self.policy.tags_max && draft.tags.iter().all(|tag| tag != RUN_TAG) {
+            sabotage!(
+                "what-runs-write-is-read-for-promises",
+                draft.tags.push(RUN_TAG.to_owned())
+            );
+        }
         let scope = self
             .scope(memory_ref)
             .ok_or(Rejection::MalformedName { field: "memoryRef" })?;

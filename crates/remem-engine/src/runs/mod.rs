@@ -16,6 +16,7 @@ mod nodes;
 mod probes;
 mod queue;
 mod reads;
+mod repeat;
 mod workflows;
 
 pub(crate) use agent::TURN;
@@ -28,10 +29,11 @@ pub(crate) use queue::{Fresh, RunQueue, Turn};
 use remem_core::sabotage;
 pub use workflows::WorkflowInfo;
 
+use repeat::digest;
 use workflows::Found;
 
 use crate::caller::Caller;
-use crate::engine::{Digest, Engine};
+use crate::engine::Engine;
 use crate::error::EngineError;
 use remem_core::event::{Fault, RunCancelled, RunStarted};
 use remem_core::redact::SecretValue;
@@ -132,9 +134,22 @@ impl Engine {
         caller.require(Permission::RunsCreate)?;
         self.check_run(&new)?;
         let body = digest(&new);
-        let start = self
+        let prepared = self
             .prepare_run(caller.tenant(), caller.principal(), new)
-            .await?;
+            .await;
+        let start = match prepared {
+            Err(
+                refused @ (EngineError::Rejected(_)
+                | EngineError::UnknownWorkflow
+                | EngineError::NotFound),
+            ) => {
+                return self
+                    .started_before(caller, &body, key)
+                    .await?
+                    .ok_or(refused);
+            }
+            prepared => prepared?,
+        };
         let idempotency = self.idempotency("create-run", key, &body.of_run(&start.state))?;
         if self.runs.is_full(&self.parts.policy) {
             return Err(StoreError::Busy.into());
@@ -580,31 +595,4 @@ fn named(committed: &Committed) -> Option<RunId> {
         Outcome::Recorded { key, .. } => RunId::parse(key),
         _ => None,
     })
-}
-
-impl Digest {
-    /// The same request for a run that is one user's alone is that user's.
-    fn of_run(self, state: &RunState) -> Digest {
-        let Some(user) = state.only_for.as_deref().and_then(PrincipalId::parse) else {
-            return self;
-        };
-        let mut own = Digest::of_user(&user);
-        own.part(self.bytes());
-        own
-    }
-}
-
-fn digest(new: &NewRun) -> Digest {
-    let mut digest = Digest::default();
-    digest.part(new.workflow_id.as_bytes());
-    digest.part(new.agent_id.as_deref().unwrap_or_default().as_bytes());
-    for map in [&new.inputs, &new.configurable, &new.metadata] {
-        digest.part(Value::Object((*map).clone()).to_string().as_bytes());
-    }
-    digest.part(Value::from(new.tags.clone()).to_string().as_bytes());
-    for secret in &new.secrets {
-        digest.part(secret.id().as_bytes());
-        secret.expose(|value| digest.part(value.as_bytes()));
-    }
-    digest
 }

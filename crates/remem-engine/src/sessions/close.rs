@@ -11,8 +11,8 @@ use remem_core::event::SessionClosed;
 use remem_core::promote::promotes;
 use remem_core::sabotage;
 use remem_core::{
-    Batch, Draft, Entry, EntryId, EventBody, Facets, MemoryRef, Policy, Precondition, Profile,
-    RecordKind, Scope, SessionId, TenantId, Tier, Timestamp, Typology,
+    Batch, Draft, Entry, EntryId, EventBody, Facets, MemoryRef, Precondition, Profile, RecordKind,
+    Scope, SessionId, TenantId, Tier, Timestamp, Typology,
 };
 use remem_store::{Filter, Outcome, Page, Position, ReadAt, StoreError};
 
@@ -187,9 +187,12 @@ impl Engine {
                 }
                 // Derived text passes where every text passes.
                 let rules = self.rules(&scope.tenant).await?;
-                let admitted = rules
-                    .admission(&Policy::default(), now)
-                    .admit(scope, *draft)?;
+                let policy = sabotage!(
+                    "a-session-is-closed-by-other-limits",
+                    self.policy_for(&scope.tenant).await?,
+                    remem_core::Policy::default()
+                );
+                let admitted = rules.admission(&policy, now).admit(scope, *draft)?;
                 let sources = one
                     .sources
                     .into_iter()

@@ -12,8 +12,8 @@ use crate::error::EngineError;
 use remem_core::event::SessionRef;
 use remem_core::sabotage;
 use remem_core::{
-    Batch, EventBody, MemoryRef, Permission, Policy, Precondition, Profile, Record, RecordKind,
-    Scope, SessionId, TenantId, Ties, Timestamp,
+    Batch, EventBody, MemoryRef, Permission, Precondition, Profile, Record, RecordKind, Scope,
+    SessionId, TenantId, Ties, Timestamp,
 };
 use remem_store::{Filter, Page, ReadAt, StoreError};
 use serde::{Deserialize, Serialize};
@@ -258,7 +258,8 @@ impl Engine {
             Map::new()
         };
         // Names and numbers; looked at like everything that is kept.
-        let body = rules.admission(&Policy::default(), batch.at()).record(body);
+        let policy = self.policy_for(tenant).await?;
+        let body = rules.admission(&policy, batch.at()).record(body);
         Ok(batch.set_tied(
             RecordKind::Session,
             session.key(),

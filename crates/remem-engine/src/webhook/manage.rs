@@ -81,7 +81,7 @@ impl Engine {
         let now = self.now_for(caller.tenant()).await?;
         let tags = rules.admission(&policy, now).tag_texts(&new.tags)?;
         let events = event_types(&new.events)?;
-        if let Some(earlier) = self.no_room(caller, idempotency.as_ref(), now).await? {
+        if let Some(earlier) = self.no_room(caller, idempotency.as_ref()).await? {
             return self.registered(caller, earlier).await;
         }
         let hook = self.new_hook(caller, &new, events, tags, now).await?;
@@ -162,7 +162,6 @@ impl Engine {
         &self,
         caller: &Caller,
         key: Option<&Idempotency>,
-        now: Timestamp,
     ) -> Result<Option<Committed>, EngineError> {
         let limit = self.parts.policy.webhooks_max;
         if self.hooks(caller.tenant()).await?.len() < limit {
@@ -174,22 +173,8 @@ impl Engine {
             limit: limit as u64,
             actual: limit as u64 + 1,
         };
-        let Some(key) = key else {
-            return Err(full.into());
-        };
-        // No record has this version: the batch does nothing, unless its key is known.
-        let never = Precondition::Version(u64::from(u32::MAX) << 16);
-        let batch = Batch::new(caller.tenant().clone(), now).idempotent(Some(key.clone()));
-        match self
-            .parts
-            .store
-            .commit(batch.unset(RecordKind::Webhook, String::new(), never))
-            .await
-        {
-            Ok(committed) => Ok(Some(committed)),
-            Err(StoreError::Conflict) => Err(full.into()),
-            Err(other) => Err(other.into()),
-        }
+        let earlier = self.first_answer(caller.tenant(), key).await?;
+        earlier.ok_or_else(|| full.into()).map(Some)
     }
 
     /// The tenant's webhooks, without their secrets.

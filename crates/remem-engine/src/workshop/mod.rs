@@ -66,16 +66,15 @@ impl Engine {
             .all(|draft| draft.tier == Tier::Persistent && draft.facets.slot.is_none())
     }
 
-    /// Stores drafts that hang on a session or answer a question.
+    /// Stores drafts that hang on a session or answer a question, at `now` or, after a race, later.
     pub(crate) async fn put_placed(
         &self,
         caller: &Caller,
         scope: &Scope,
         (profile, drafts): (&Profile, &[Draft]),
-        idempotency: Option<Idempotency>,
+        (idempotency, mut now): (Option<Idempotency>, Timestamp),
     ) -> Result<(Vec<Kept>, Committed), EngineError> {
         for _ in 0..TRIES {
-            let now = self.now_for(&scope.tenant).await?;
             let batch = Batch::new(scope.tenant.clone(), now)
                 .by(caller.principal().clone())
                 .idempotent(idempotency.clone());
@@ -84,7 +83,7 @@ impl Engine {
                 .await?;
             match self.parts.store.commit(batch).await {
                 Ok(committed) => return Ok((kept, committed)),
-                Err(StoreError::Conflict) => {}
+                Err(StoreError::Conflict) => now = self.now_for(&scope.tenant).await?,
                 Err(error) => return Err(error.into()),
             }
         }

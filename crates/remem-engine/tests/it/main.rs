@@ -6,12 +6,14 @@
 )]
 
 mod automations;
+mod clock;
 mod commitments;
 mod common;
 mod compact;
 mod consolidate;
 mod distill;
 mod forget;
+mod idempotency;
 mod jobs;
 mod model;
 mod proposals;

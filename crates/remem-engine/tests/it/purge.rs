@@ -128,5 +128,5 @@ async fn a_restart_with_a_clock_that_went_back_brings_nothing_back() {
         1,
         "the stored clock is ahead of the machine's, and it holds"
     );
-    assert_eq!(engine.clock_behind_ms(), 15);
+    assert!(engine.tenants_ahead().is_empty(), "not by so little");
 }

@@ -49,9 +49,9 @@ use remem_core::{
     RuleId, RunId, Scope, Seq, Subject, TenantId, Timestamp, WorldId,
 };
 use remem_store::{
-    ActionLink, Answer, Around, Committed, Filter, Found, Head, Lineage, Page, Probe, ReadAt,
-    RetentionCount, Review, RowCursor, Rule, ScopeStats, ScopeSummary, Signed, Snapshot, Stale,
-    Store, StoreError, StoreFeatures, Tie, Trace, VectorCounts, Work,
+    ActionLink, Answer, Around, Committed, Faded, Filter, Found, Head, Lineage, Page, Probe,
+    ReadAt, RetentionCount, Review, RowCursor, Rule, ScopeStats, ScopeSummary, Signed, Snapshot,
+    Stale, Store, StoreError, StoreFeatures, Tie, Trace, VectorCounts, Work,
 };
 use shared::Shared;
 use std::sync::Arc;
@@ -378,9 +378,10 @@ impl Store for PostgresStore {
         &self,
         tenant: &TenantId,
         before: Timestamp,
+        after: Option<(Timestamp, RowCursor)>,
         limit: u32,
-    ) -> Result<Vec<(MemoryRef, EntryId)>, StoreError> {
-        self.shared.gate.faded(tenant, before, limit).await
+    ) -> Result<Vec<Faded>, StoreError> {
+        self.shared.gate.faded(tenant, before, after, limit).await
     }
 
     async fn events(

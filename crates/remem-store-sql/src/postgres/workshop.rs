@@ -13,10 +13,12 @@ use remem_core::{
     RuleText, Scope, TenantId, Timestamp, WorldId,
 };
 use remem_store::{
-    ActionLink, Answer, EntryState, Outcome, RetentionCount, RetentionState, Rule, StoreError,
+    ActionLink, Answer, EntryState, Faded, Outcome, RetentionCount, RetentionState, RowCursor,
+    Rule, StoreError,
 };
 use std::collections::{HashMap, HashSet};
 use tokio_postgres::Row;
+use tokio_postgres::types::ToSql;
 
 type Place<'a> = (&'a MemoryRef, &'a EntryId);
 
@@ -520,20 +522,39 @@ impl Gate {
         &self,
         tenant: &TenantId,
         before: Timestamp,
+        after: Option<(Timestamp, RowCursor)>,
         limit: u32,
-    ) -> Result<Vec<(MemoryRef, EntryId)>, StoreError> {
-        let sql = "SELECT s.memory_ref, e.id FROM remem.entry e JOIN remem.scope s ON s.tenant_id = e.tenant_id AND s.scope_id = e.scope_id
-             WHERE e.tenant_id = $1 AND e.invalid_at IS NOT NULL AND e.erased_at IS NULL AND e.invalid_at < $2 AND (e.rev_to IS NULL
+    ) -> Result<Vec<Faded>, StoreError> {
+        let sql = "SELECT s.memory_ref, e.id, e.invalid_at, e.scope_id, e.row_id
+             FROM remem.entry e JOIN remem.scope s ON s.tenant_id = e.tenant_id AND s.scope_id = e.scope_id
+             WHERE e.tenant_id = $1 AND e.invalid_at IS NOT NULL AND e.erased_at IS NULL AND e.invalid_at < $2
+               AND e.invalid_at >= $4 AND (e.invalid_at, e.scope_id, e.row_id) > ($4, $5, $6) AND (e.rev_to IS NULL
                OR (e.removed_reason = 'invalidated' AND e.rev_to
                  <= coalesce((SELECT min(revision) FROM remem.snapshot WHERE tenant_id = $1), 9223372036854775807)))
                AND NOT EXISTS (SELECT 1 FROM remem.action_link l WHERE l.tenant_id = $1 AND l.scope_id = e.scope_id AND l.row_id = e.row_id)
              ORDER BY e.invalid_at, e.scope_id, e.row_id LIMIT $3";
-        self.names(
-            tenant,
-            sql,
-            &[&tenant.as_str(), &before.0, &i64::from(limit)],
-        )
-        .await
+        let after = after.unwrap_or((Timestamp(i64::MIN), RowCursor(i64::MIN, i64::MIN)));
+        let limit = i64::from(limit);
+        let bound: [&(dyn ToSql + Sync); 6] = [
+            &tenant.as_str(),
+            &before.0,
+            &limit,
+            &after.0.0,
+            &after.1.0,
+            &after.1.1,
+        ];
+        let rows = self
+            .read(Role::Worker, Identity::keeper(tenant), sql, &bound)
+            .await?;
+        let faded = |row: &Row| {
+            Ok(Faded {
+                ended_at: Timestamp(get(row, 2)?),
+                row: RowCursor(get(row, 3)?, get(row, 4)?),
+                memory_ref: MemoryRef::parse(get(row, 0)?).ok_or(MALFORMED)?,
+                id: EntryId::parse(get(row, 1)?).ok_or(MALFORMED)?,
+            })
+        };
+        rows.iter().map(faded).collect()
     }
 }
 

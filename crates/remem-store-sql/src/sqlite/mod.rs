@@ -36,9 +36,9 @@ use remem_core::{
     RuleId, RunId, Scope, Seq, Subject, TenantId, Timestamp, WorldId,
 };
 use remem_store::{
-    ActionLink, Answer, Around, Committed, Filter, Found, Head, Lineage, Page, Probe, ReadAt,
-    RetentionCount, Review, RowCursor, Rule, ScopeStats, ScopeSummary, Signed, Snapshot, Stale,
-    Store, StoreError, StoreFeatures, Tie, Trace, VectorCounts, Work,
+    ActionLink, Answer, Around, Committed, Faded, Filter, Found, Head, Lineage, Page, Probe,
+    ReadAt, RetentionCount, Review, RowCursor, Rule, ScopeStats, ScopeSummary, Signed, Snapshot,
+    Stale, Store, StoreError, StoreFeatures, Tie, Trace, VectorCounts, Work,
 };
 use rusqlite::Connection;
 use std::collections::HashMap;
@@ -448,10 +448,11 @@ impl Store for SqliteStore {
         &self,
         tenant: &TenantId,
         before: Timestamp,
+        at: Option<(Timestamp, RowCursor)>,
         limit: u32,
-    ) -> Result<Vec<(MemoryRef, EntryId)>, StoreError> {
+    ) -> Result<Vec<Faded>, StoreError> {
         let t = tenant.clone();
-        self.read(tenant, move |db| workshop::faded(db, &t, before, limit))
+        self.read(tenant, move |db| workshop::faded(db, &t, before, at, limit))
             .await
     }
 

@@ -5,7 +5,6 @@
 use super::apply::Applying;
 use super::connection::failed;
 use super::identity::seen;
-use super::maintain::names;
 use super::rows::{ENTRY_COLUMNS, ENTRY_WIDTH, entry, scope_id};
 use super::snapshot;
 use remem_core::sabotage;
@@ -15,7 +14,8 @@ use remem_core::{
     RuleId, RuleText, Scope, TenantId, Timestamp, WorldId,
 };
 use remem_store::{
-    ActionLink, Answer, EntryState, Outcome, RetentionCount, RetentionState, Rule, StoreError,
+    ActionLink, Answer, EntryState, Faded, Outcome, RetentionCount, RetentionState, RowCursor,
+    Rule, StoreError,
 };
 use rusqlite::{Connection, Params, Row, params};
 
@@ -446,16 +446,39 @@ pub(super) fn faded(
     db: &Connection,
     tenant: &TenantId,
     before: Timestamp,
+    after: Option<(Timestamp, RowCursor)>,
     limit: u32,
-) -> Result<Vec<(MemoryRef, EntryId)>, StoreError> {
+) -> Result<Vec<Faded>, StoreError> {
     let sql = format!(
-        "SELECT scope.memory_ref, entry.id FROM entry INDEXED BY entry_faded JOIN scope ON scope.scope_id = entry.scope_id
+        "SELECT scope.memory_ref, entry.id, entry.invalid_at, entry.row_id FROM entry INDEXED BY entry_faded JOIN scope ON scope.scope_id = entry.scope_id
          WHERE entry.tenant_id = ?1 AND entry.invalid_at IS NOT NULL AND entry.erased_at IS NULL AND entry.invalid_at < ?2
+           AND entry.invalid_at >= ?3 AND (entry.invalid_at > ?3 OR entry.row_id > ?4)
            AND (entry.rev_to IS NULL OR (entry.removed_reason = 'invalidated' AND {}))
-           AND NOT EXISTS (SELECT 1 FROM action_link l WHERE l.row_id = entry.row_id) ORDER BY entry.invalid_at, entry.row_id LIMIT ?3",
+           AND NOT EXISTS (SELECT 1 FROM action_link l WHERE l.row_id = entry.row_id) ORDER BY entry.invalid_at, entry.row_id LIMIT ?5",
         snapshot::FREE
     );
-    names(db, &sql, params![tenant.as_str(), before.0, limit])
+    let after = after.unwrap_or((Timestamp(i64::MIN), RowCursor(0, i64::MIN)));
+    let rows: Vec<(String, String, i64, i64)> = db
+        .prepare_cached(&sql)
+        .and_then(|mut query| {
+            let bound = params![tenant.as_str(), before.0, after.0.0, after.1.1, limit];
+            query
+                .query_map(bound, |row| {
+                    Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?))
+                })?
+                .collect()
+        })
+        .map_err(failed)?;
+    rows.into_iter()
+        .map(|(memory_ref, id, ended_at, row)| {
+            Ok(Faded {
+                ended_at: Timestamp(ended_at),
+                row: RowCursor(0, row),
+                memory_ref: MemoryRef::parse(&memory_ref).ok_or(MALFORMED)?,
+                id: EntryId::parse(&id).ok_or(MALFORMED)?,
+            })
+        })
+        .collect()
 }
 
 /// What the schema refuses by itself, as the seam knows it: a slot that was filled meanwhile is a

@@ -330,10 +330,14 @@ pub async fn view(
         }
     }
     for ms in [-150, 0, 500] {
-        let faded = store.faded(tenant, now.plus_ms(ms), 1_000).await.unwrap();
+        let faded = store
+            .faded(tenant, now.plus_ms(ms), None, 1_000)
+            .await
+            .unwrap();
+        let names = faded.into_iter().map(|one| (one.memory_ref, one.id));
         seen.push(format!(
             "{:?}",
-            faded.into_iter().collect::<std::collections::BTreeSet<_>>()
+            names.collect::<std::collections::BTreeSet<_>>()
         ));
     }
     for actor in [Actor::Host, Actor::Nobody, user(USERS[0]), user(USERS[1])] {

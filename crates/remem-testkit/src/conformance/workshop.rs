@@ -8,8 +8,8 @@ use remem_core::{
     Trust, Typology, WorldId,
 };
 use remem_store::{
-    Committed, EntryState, Filter, Outcome, Page, ReadAt, RetentionCount, RetentionState, Store,
-    StoreError,
+    Committed, EntryState, Faded, Filter, Outcome, Page, ReadAt, RetentionCount, RetentionState,
+    Store, StoreError,
 };
 
 pub(super) async fn exercise(store: &dyn Store) {
@@ -658,21 +658,28 @@ async fn what_was_true_long_ago_is_stripped(store: &dyn Store) {
         )
     };
     commit(store, close(close(batch(&s, 5), "old"), "linked")).await;
-    let faded = |ms: i64| store.faded(&s.tenant, NOON.plus_ms(ms), 9);
-    assert_eq!(faded(-1).await.expect("read"), []);
+    let faded = async |ms: i64, after: Option<&Faded>, limit| {
+        let after = after.map(|last| (last.ended_at, last.row));
+        let read = store.faded(&s.tenant, NOON.plus_ms(ms), after, limit).await;
+        read.expect("read")
+    };
+    let names = |faded: &[Faded]| -> Vec<String> {
+        let name = |one: &Faded| format!("{} {}", one.memory_ref, one.id);
+        faded.iter().map(name).collect()
+    };
+    assert_eq!(faded(-1, None, 9).await, []);
+    let first = faded(0, None, 9).await;
+    assert_eq!(names(&first), [format!("{} born", s.memory_ref)]);
+    let all = faded(6, None, 9).await;
     assert_eq!(
-        faded(0).await.expect("read"),
-        [(s.memory_ref.clone(), id("born"))]
-    );
-    let all = faded(6).await.expect("read");
-    assert_eq!(
-        all,
-        [
-            (s.memory_ref.clone(), id("born")),
-            (s.memory_ref.clone(), id("old"))
-        ],
+        names(&all),
+        ["born", "old"].map(|name| format!("{} {name}", s.memory_ref)),
         "not what an action rests on"
     );
+    assert_eq!(all[1].ended_at, NOON.plus_ms(5));
+    assert_eq!(faded(6, None, 1).await, all[..1]);
+    assert_eq!(faded(6, all.first(), 1).await, all[1..], "page by page");
+    assert_eq!(faded(6, all.last(), 9).await, []);
     let strip = ["born", "old", "linked"]
         .iter()
         .fold(batch(&s, 9), |b, name| {
@@ -682,7 +689,7 @@ async fn what_was_true_long_ago_is_stripped(store: &dyn Store) {
         commit(store, strip).await.outcomes,
         [Outcome::Removed, Outcome::Removed, Outcome::Nothing]
     );
-    assert!(faded(6).await.expect("read").is_empty());
+    assert_eq!(faded(6, None, 9).await, []);
     assert_eq!(store.slot(&s, "q", 9).await.expect("read").len(), 0);
     assert_eq!(store.slot(&s, "r", 9).await.expect("read").len(), 1);
 }

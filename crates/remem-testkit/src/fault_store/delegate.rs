@@ -7,9 +7,9 @@ use remem_core::{
     RuleId, RunId, Scope, Seq, Subject, TenantId, Timestamp, WorldId,
 };
 use remem_store::{
-    ActionLink, Answer, Around, Committed, Filter, Found, Head, Lineage, Page, Probe, ReadAt,
-    RetentionCount, RowCursor, Rule, ScopeStats, ScopeSummary, Signed, Snapshot, Stale, Store,
-    StoreError, StoreFeatures, Tie, Trace, VectorCounts, Work,
+    ActionLink, Answer, Around, Committed, Faded, Filter, Found, Head, Lineage, Page, Probe,
+    ReadAt, RetentionCount, RowCursor, Rule, ScopeStats, ScopeSummary, Signed, Snapshot, Stale,
+    Store, StoreError, StoreFeatures, Tie, Trace, VectorCounts, Work,
 };
 use std::sync::atomic::Ordering;
 use tokio::sync::watch;
@@ -134,10 +134,11 @@ impl Store for FaultStore {
         &self,
         tenant: &TenantId,
         before: Timestamp,
+        after: Option<(Timestamp, RowCursor)>,
         limit: u32,
-    ) -> Result<Vec<(MemoryRef, EntryId)>, StoreError> {
+    ) -> Result<Vec<Faded>, StoreError> {
         self.read()?;
-        self.inner.faded(tenant, before, limit).await
+        self.inner.faded(tenant, before, after, limit).await
     }
     async fn events(
         &self,

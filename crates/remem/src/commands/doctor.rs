@@ -122,7 +122,20 @@ async fn examine_engine(engine: &Arc<Engine>) -> Vec<Finding> {
     findings.push(finding(
         "clock",
         behind < 1_000,
-        format!("{behind} ms behind the latest commit"),
+        format!("{behind} ms behind what it told before"),
+    ));
+    let ahead: Vec<String> = engine
+        .tenants_ahead()
+        .into_iter()
+        .map(|(tenant, ms)| format!("{tenant} by {} s", ms / 1_000))
+        .collect();
+    findings.push(finding(
+        "tenants ahead",
+        ahead.is_empty(),
+        match ahead.as_slice() {
+            [] => "no last commit is more than an hour ahead".to_owned(),
+            ahead => format!("last commit ahead of the clock: {}", ahead.join(", ")),
+        },
     ));
     let supported: Vec<&str> = DIMENSIONS
         .iter()

@@ -313,3 +313,55 @@ async fn what_cannot_be_read_keeps_nobody_waiting() {
     assert!(failed.is_err(), "it is told of");
     assert_eq!(fires(&node).await, 1);
 }
+
+/// A workflow that writes a promise would otherwise start itself again and again.
+#[tokio::test]
+async fn what_a_run_writes_promises_nothing() {
+    let node = TestEnv::new().await.host().await;
+    let config = json!({"memoryAction": "write", "memoryRef": "m", "content": "Remind me in one minute to look again."});
+    let workflow =
+        json!({"id": "again", "nodes": [{"id": "a", "typeId": "core.identity", "config": config}]});
+    node.engine
+        .put_workflow(
+            &node.caller,
+            "again",
+            workflow.as_object().cloned().unwrap(),
+        )
+        .await
+        .unwrap();
+    let rules = remem_engine::commitments::NewRules {
+        delivery: Delivery {
+            workflow_id: Some("again".to_owned()),
+            ..Delivery::default()
+        },
+        ..remem_engine::commitments::NewRules::default()
+    };
+    node.engine
+        .put_commitment_rules(&node.caller, Some("m"), rules)
+        .await
+        .unwrap();
+    put(&node, text("Remind me in one minute to look again.")).await;
+    for minutes in 1..=5 {
+        pass(&node, "infer").await;
+        node.at(minutes * 61);
+        pass(&node, "fire").await;
+        for fired in node.payloads("commitment.fired").await {
+            let run = fired["enqueuedRunId"].as_str().unwrap();
+            let run = node.engine.run(&node.caller, run).await.unwrap();
+            node.carry_on(&run).await;
+        }
+    }
+    assert_eq!(fires(&node).await, 1);
+    let written = node.live("m").await;
+    assert_eq!(written.len(), 2);
+    assert_eq!(written[0].tags, ["source:run"]);
+    // Nor does what a replay repeats.
+    let fired = node.payloads("commitment.fired").await.remove(0);
+    let run = fired["enqueuedRunId"].as_str().unwrap();
+    let run = node.engine.run(&node.caller, run).await.unwrap();
+    node.replay(&run).await;
+    pass(&node, "infer").await;
+    node.at(3_600);
+    pass(&node, "fire").await;
+    assert_eq!(fires(&node).await, 1);
+}

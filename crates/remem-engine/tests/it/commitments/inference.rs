@@ -5,16 +5,8 @@ use remem_core::commitment::{EndedBy, State};
 use remem_core::{Draft, Timestamp};
 use remem_engine::EngineError;
 use remem_engine::commitments::{Changed, NewRules};
-use remem_testkit::{NOON, TestEnv, TestHost, wait_until};
+use remem_testkit::{NOON, TestEnv};
 use serde_json::json;
-
-async fn finished(node: &TestHost, run: &str) {
-    wait_until("the run ends", || async {
-        let run = node.engine.run(&node.caller, run).await.unwrap();
-        run.state.status.is_terminal()
-    })
-    .await;
-}
 
 #[tokio::test]
 async fn a_promise_is_armed_off_the_path_of_the_writer_and_fires_once() {
@@ -169,60 +161,6 @@ async fn a_memory_decides_what_becomes_of_promises() {
     assert!(matches!(bad, Err(EngineError::Rejected(r)) if r.field() == Some("zone")));
 }
 
-#[tokio::test]
-async fn a_replay_infers_and_fires_nothing() {
-    let node = TestEnv::new().await.host().await;
-    let config = json!({"memoryAction": "write", "memoryRef": "m", "content": "Remind me tomorrow at 9am to renew the certificate."});
-    let workflow =
-        json!({"id": "write", "nodes": [{"id": "a", "typeId": "core.identity", "config": config}]});
-    node.engine
-        .put_workflow(
-            &node.caller,
-            "write",
-            workflow.as_object().cloned().unwrap(),
-        )
-        .await
-        .unwrap();
-    let (stop, stopped) = tokio::sync::watch::channel(false);
-    let runs = remem_engine::runner::start_runs(&node.engine, &stopped);
-    let new = remem_engine::runs::NewRun {
-        workflow_id: "write".to_owned(),
-        ..Default::default()
-    };
-    let run = node
-        .engine
-        .create_run(&node.caller, new, None)
-        .await
-        .unwrap()
-        .run;
-    finished(&node, run.id.as_str()).await;
-    pass(&node, "infer").await;
-    let before = all(&node).await;
-    assert_eq!(before.len(), 1, "what a run writes is read, too");
-    node.engine
-        .change_commitment(&node.caller, &before[0].id, Changed::Cancel)
-        .await
-        .unwrap();
-    let fork = remem_engine::runs::Fork {
-        mode: remem_core::run::ForkMode::Replay,
-        from_seq: None,
-        overlay: None,
-    };
-    let replay = node
-        .engine
-        .fork_run(&node.caller, run.id.as_str(), fork, None)
-        .await
-        .unwrap();
-    finished(&node, replay.run.id.as_str()).await;
-    assert_eq!(pass(&node, "infer").await.changed, 0);
-    assert_eq!(node.events("commitment.created").await.len(), 1);
-    node.at(2 * DAY);
-    pass(&node, "fire").await;
-    assert_eq!(fires(&node).await, 0);
-    stop.send(true).unwrap();
-    runs.await.unwrap();
-}
-
 /// The node that took the entry died: another one reads it after its instant, and is late rather
 /// than silent.
 #[tokio::test]
@@ -257,63 +195,4 @@ async fn a_promise_of_an_instant_that_had_passed_is_none() {
     .await;
     pass(&node, "infer").await;
     assert!(all(&node).await.is_empty());
-}
-
-/// The note of the first time may be gone by then, and so may the commitment: what a replay repeats
-/// is not read all the same.
-#[tokio::test]
-async fn what_a_replay_repeats_promises_nothing_however_late() {
-    let node = TestEnv::new().await.host().await;
-    let config = json!({"memoryAction": "write", "memoryRef": "m", "content": "Remind me when the report is filed."});
-    let workflow =
-        json!({"id": "write", "nodes": [{"id": "a", "typeId": "core.identity", "config": config}]});
-    node.engine
-        .put_workflow(
-            &node.caller,
-            "write",
-            workflow.as_object().cloned().unwrap(),
-        )
-        .await
-        .unwrap();
-    let (stop, stopped) = tokio::sync::watch::channel(false);
-    let runs = remem_engine::runner::start_runs(&node.engine, &stopped);
-    let new = remem_engine::runs::NewRun {
-        workflow_id: "write".to_owned(),
-        ..Default::default()
-    };
-    let run = node
-        .engine
-        .create_run(&node.caller, new, None)
-        .await
-        .unwrap()
-        .run;
-    finished(&node, run.id.as_str()).await;
-    pass(&node, "infer").await;
-    assert_eq!(
-        node.engine
-            .observe(&node.caller, "m", "report filed", true)
-            .await
-            .unwrap()
-            .fired
-            .len(),
-        1
-    );
-    node.at(100 * 86_400);
-    pass(&node, "fire").await;
-    assert!(all(&node).await.is_empty(), "forgotten");
-    let fork = remem_engine::runs::Fork {
-        mode: remem_core::run::ForkMode::Replay,
-        from_seq: None,
-        overlay: None,
-    };
-    let replay = node
-        .engine
-        .fork_run(&node.caller, run.id.as_str(), fork, None)
-        .await
-        .unwrap();
-    finished(&node, replay.run.id.as_str()).await;
-    assert_eq!(pass(&node, "infer").await.changed, 0);
-    assert!(all(&node).await.is_empty());
-    stop.send(true).unwrap();
-    runs.await.unwrap();
 }

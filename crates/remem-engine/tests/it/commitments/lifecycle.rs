@@ -2,8 +2,8 @@
 //! guarded by permissions.
 
 use super::{DAY, all, by_hand, fires, pass, put, say, text};
-use remem_core::commitment::State;
-use remem_core::{Draft, Permission};
+use remem_core::commitment::{EndedBy, State};
+use remem_core::{Draft, Facets, Permission, Typology};
 use remem_engine::EngineError;
 use remem_engine::commitments::{Changed, CommitmentQuery, NewCommitment, NewRules};
 use remem_engine::keys::KeyRequest;
@@ -61,6 +61,59 @@ async fn what_expired_promises_nothing() {
     node.at(2 * DAY);
     pass(&node, "fire").await;
     assert_eq!(fires(&node).await, 0);
+}
+
+/// What is not true any more promises nothing, and is not looked at again and again.
+#[tokio::test]
+async fn a_commitment_ends_when_its_source_is_not_true_any_more() {
+    let node = TestEnv::new().await.host().await;
+    let facets = Facets {
+        valid_at: Some(NOON),
+        invalid_at: Some(NOON.plus_ms(3_600_000)),
+        ..Facets::default()
+    };
+    for (text, state) in [
+        ("Remind me tomorrow at 9am to call the bank.", State::Armed),
+        (
+            "Remind me every day at 9am to water the plants.",
+            State::Armed,
+        ),
+        (
+            "Remind me when the build is green to tell the team.",
+            State::Armed,
+        ),
+    ] {
+        let draft = Draft {
+            content: text.to_owned(),
+            typology: Typology::Semantic,
+            facets: facets.clone(),
+            ..Draft::default()
+        };
+        put(&node, draft).await;
+        pass(&node, "infer").await;
+        assert_eq!(all(&node).await[0].commitment.state, state);
+    }
+    node.at(2 * DAY);
+    let told = node
+        .engine
+        .observe(&node.caller, "m", "the build is green", true)
+        .await
+        .unwrap();
+    assert!(told.fired.is_empty());
+    pass(&node, "fire").await;
+    assert_eq!(
+        pass(&node, "fire").await.examined,
+        0,
+        "it is not due any more"
+    );
+    assert_eq!(fires(&node).await, 0);
+    assert_eq!(node.events("commitment.ended").await.len(), 3);
+    for one in all(&node).await {
+        assert_eq!(
+            (one.commitment.state, one.commitment.ended_by),
+            (State::Cancelled, Some(EndedBy::Source))
+        );
+    }
 }
 
 #[tokio::test]

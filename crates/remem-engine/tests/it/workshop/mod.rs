@@ -2,6 +2,7 @@
 //! the engine, on whichever store the run is for.
 
 mod classification;
+mod closing;
 mod compounding;
 mod conflicts;
 mod privacy;
@@ -9,6 +10,7 @@ mod rules;
 mod scopes;
 mod session_crash;
 mod sessions;
+mod sweep;
 mod writes;
 
 use remem_core::profile::DAY_MS;

@@ -1,0 +1,58 @@
+//! Time never runs back inside a tenant, and one tenant's time is nobody else's.
+
+use remem_core::Draft;
+use remem_testkit::{NOON, TestEnv};
+
+const DAY: i64 = 86_400;
+
+fn for_a_day(content: &str) -> Draft {
+    Draft {
+        content: content.to_owned(),
+        expires_at: Some(NOON.plus_ms(DAY * 1_000)),
+        ..Draft::default()
+    }
+}
+
+#[tokio::test]
+async fn a_tenant_whose_last_commit_lies_ahead_moves_no_other_tenant() {
+    let env = TestEnv::new().await;
+    let before = env.host_of("ahead").await;
+    before.put("m", "Written before the clock was wrong.").await;
+    before.at(400 * DAY);
+    before.put("m", "Written while the clock was wrong.").await;
+    // A host that starts when the clock is right again meets that tenant first.
+    before.at(0);
+    let host = env.host_of("ahead").await;
+    host.put("m", "Written afterwards.").await;
+    let other = remem_testkit::TestHost {
+        caller: {
+            let made = env.host_of("other").await;
+            made.caller
+        },
+        ..host.clone()
+    };
+    let stored = other
+        .engine
+        .put(
+            &other.caller,
+            "m",
+            vec![for_a_day("A note for a day.")],
+            None,
+        )
+        .await
+        .expect("the day is not over for this tenant");
+    assert!(stored.entries[0].created_at < NOON.plus_ms(DAY * 1_000));
+    let head = env.store.head(other.tenant()).await.unwrap();
+    assert!(head.at < NOON.plus_ms(DAY * 1_000), "nor is it carried on");
+    host.engine
+        .put(&host.caller, "m", vec![for_a_day("Too late.")], None)
+        .await
+        .expect_err("inside a tenant time does not run back");
+    let newest = env.store.head(host.tenant()).await.unwrap();
+    assert!(newest.at >= NOON.plus_ms(400 * DAY * 1_000));
+    let named = host.engine.tenants_ahead();
+    assert_eq!(named.len(), 1);
+    assert_eq!(&named[0].0, host.tenant());
+    host.at(400 * DAY);
+    assert!(host.engine.tenants_ahead().is_empty(), "it has caught up");
+}

@@ -1,0 +1,160 @@
+//! A write that is repeated under its key gets the answer of the first time, also when it could not
+//! be done any more: its instant has passed, or what it needed is full or gone.
+
+use remem_core::commitment::Delivery;
+use remem_core::proposal::Kind;
+use remem_core::{Draft, Facets, Policy, Timestamp, Typology};
+use remem_engine::commitments::NewCommitment;
+use remem_engine::proposals::NewProposal;
+use remem_engine::runs::NewRun;
+use remem_engine::workspace::Conditions;
+use remem_testkit::host::object;
+use remem_testkit::{NOON, TestEnv};
+use serde_json::json;
+
+fn short_lived(content: &str, until: i64) -> Draft {
+    Draft {
+        content: content.to_owned(),
+        expires_at: Some(NOON.plus_ms(until * 1_000)),
+        ..Draft::default()
+    }
+}
+
+#[tokio::test]
+async fn a_put_that_has_expired_since_is_answered_as_the_first_time() {
+    let host = TestEnv::new().await.host().await;
+    let mut answering = short_lived("Ada's role is auditor", 11);
+    answering.facets = Facets {
+        slot: Some("ada role".to_owned()),
+        ..Facets::default()
+    };
+    answering.typology = Typology::Semantic;
+    for (begun, draft) in [(0, short_lived("a note", 1)), (10, answering)] {
+        host.at(begun);
+        let key = Some(draft.content.as_str());
+        let put = || host.engine.put(&host.caller, "m", vec![draft.clone()], key);
+        let first = put().await.unwrap();
+        host.at(begun + 2);
+        let again = put().await.unwrap();
+        assert!(again.replayed && !first.replayed);
+        assert_eq!(again.entries, first.entries);
+        let other = Draft {
+            content: "another text".to_owned(),
+            ..draft.clone()
+        };
+        host.engine
+            .put(&host.caller, "m", vec![other.clone()], key)
+            .await
+            .expect_err("the key is another request's");
+        host.engine
+            .put(&host.caller, "m", vec![other], Some("a fresh key"))
+            .await
+            .expect_err("nothing is stored that has expired");
+    }
+}
+
+#[tokio::test]
+async fn a_commitment_whose_instant_has_passed_is_answered_as_the_first_time() {
+    let host = TestEnv::new().await.host().await;
+    let workflow = json!({"id": "remind", "nodes": [{"id": "a", "typeId": "core.noop"}]});
+    host.engine
+        .put_workflow(&host.caller, "remind", object(&workflow))
+        .await
+        .unwrap();
+    let new = NewCommitment {
+        text: "Water the plants.".to_owned(),
+        at: Some(Timestamp(NOON.0 + 60_000)),
+        delivery: Delivery {
+            workflow_id: Some("remind".to_owned()),
+            ..Delivery::default()
+        },
+        ..NewCommitment::default()
+    };
+    let create = |key| {
+        host.engine
+            .create_commitment(&host.caller, "m", new.clone(), key)
+    };
+    let first = create(Some("k")).await.unwrap();
+    host.engine
+        .delete_workflow(&host.caller, "remind")
+        .await
+        .unwrap();
+    host.at(120);
+    let again = create(Some("k")).await.unwrap();
+    assert_eq!((again.replayed, &again.info.id), (true, &first.info.id));
+    assert_eq!(host.live("m").await.len(), 1);
+    create(Some("another")).await.expect_err("too late");
+}
+
+#[tokio::test]
+async fn a_run_whose_workflow_is_gone_is_answered_as_the_first_time() {
+    let host = TestEnv::new().await.host().await;
+    for memory in ["m", "~/own"] {
+        let config = json!({"memoryAction": "write", "memoryRef": memory, "content": "x"});
+        let workflow =
+            json!({"id": "w", "nodes": [{"id": "a", "typeId": "core.identity", "config": config}]});
+        host.engine
+            .put_workflow(&host.caller, "w", object(&workflow))
+            .await
+            .unwrap();
+        let new = NewRun {
+            workflow_id: "w".to_owned(),
+            ..NewRun::default()
+        };
+        let create = || {
+            host.engine
+                .create_run(&host.caller, new.clone(), Some(memory))
+        };
+        let first = create().await.unwrap();
+        host.engine
+            .delete_workflow(&host.caller, "w")
+            .await
+            .unwrap();
+        let again = create().await.unwrap();
+        assert_eq!((again.replayed, again.run.id), (true, first.run.id));
+    }
+}
+
+#[tokio::test]
+async fn what_made_it_full_is_answered_as_the_first_time() {
+    let env = TestEnv::new().await;
+    let host = TestEnv {
+        policy: Policy {
+            proposals_open_max: 1,
+            files_max: 1,
+            ..Policy::default()
+        },
+        ..env
+    }
+    .host()
+    .await;
+    let new = NewProposal {
+        kind: Kind::PromptTemplate,
+        title: None,
+        rationale: None,
+        artifact: object(&json!({"id": "tidy", "nodes": [{"id": "a", "typeId": "core.noop"}]})),
+        source_runs: Vec::new(),
+    };
+    let submit = |key| host.engine.submit_proposal(&host.caller, new.clone(), key);
+    let first = submit(Some("k")).await.unwrap();
+    let again = submit(Some("k")).await.unwrap();
+    assert_eq!((again.1, again.0.proposal.id), (true, first.0.proposal.id));
+    submit(Some("another")).await.expect_err("full");
+
+    let put = |path, key| {
+        let conditions = Conditions {
+            key: Some(key),
+            ..Conditions::default()
+        };
+        host.engine
+            .put_file(&host.caller, path, "text", None, conditions)
+    };
+    let first = put("a.md", "k").await.unwrap();
+    host.engine
+        .delete_file(&host.caller, "a.md", Conditions::default())
+        .await
+        .unwrap();
+    put("b.md", "another").await.unwrap();
+    assert_eq!(put("a.md", "k").await.unwrap().version, first.version);
+    put("c.md", "a third").await.expect_err("full");
+}

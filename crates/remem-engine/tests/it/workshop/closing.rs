@@ -1,0 +1,111 @@
+//! A session is closed by the rules of its tenant, and one that cannot be closed holds up no other.
+
+use super::{Shop, a_week, caller, turn};
+use remem_core::profile::DAY_MS;
+use remem_core::{
+    Batch, Draft, Policy, Precondition, RecordKind, ShapePolicy, Tier, Trust, Typology,
+};
+use remem_engine::registry::{Mode, PASSES};
+use remem_engine::sessions::State;
+use remem_engine::{Engine, HostKey, Parts};
+use remem_store::{StoreError, Tie};
+use remem_testkit::TestEnv;
+use std::sync::Arc;
+
+/// Something that an operator said in a session: it outlasts it.
+fn claim(text: &str) -> Draft {
+    let mut draft = Draft {
+        content: text.to_owned(),
+        tier: Tier::Session,
+        typology: Typology::Semantic,
+        ..Draft::default()
+    };
+    draft.facets.trust = Trust::Operator;
+    draft
+}
+
+#[tokio::test]
+async fn a_session_is_closed_by_the_limits_and_shapes_of_its_tenant() {
+    let env = TestEnv::new().await;
+    let parts = Parts::new(
+        env.store.clone(),
+        env.directory.clone(),
+        env.clock.clone(),
+        env.ids.clone(),
+        HostKey::new([3; 32]),
+    );
+    let policy = Policy {
+        content_bytes_max: 200_000,
+        shapes: ShapePolicy::Off,
+        ..Policy::default()
+    };
+    let engine = Arc::new(Engine::new(Parts { policy, ..parts }));
+    let ada = caller(&engine, "t", "ada").await;
+    let token = "glpat-abcdefghij0123456789";
+    let text = format!("The deploy token is {token} {}", "and so on ".repeat(9_000));
+    engine
+        .put(&ada, "shared", vec![claim(&text)], None)
+        .await
+        .unwrap();
+    let closed = engine.close_session(&ada, "shared").await.unwrap();
+    assert_eq!((closed.state, closed.promoted), (State::Closed, 1));
+    let kept = engine
+        .list(&ada, "shared", remem_engine::recall::ListRequest::default())
+        .await
+        .unwrap();
+    assert_eq!(kept.entries[0].content, text);
+}
+
+#[tokio::test]
+async fn a_session_that_cannot_be_closed_holds_up_no_other() {
+    let shop = Shop::open().await;
+    // Sixty sessions that cannot be read, older than the one of the workshop.
+    let tenant = shop.ada.tenant();
+    shop.put("~/first", turn("mon", "operator", None, "Hello."))
+        .await
+        .unwrap();
+    let due = Tie::Due {
+        until: remem_testkit::NOON.plus_ms(400 * DAY_MS),
+        after: None,
+    };
+    let model = shop
+        .store
+        .tied(tenant, RecordKind::Session, &due, 1)
+        .await
+        .unwrap()
+        .remove(0);
+    let policy = Policy::default();
+    let redactor = remem_core::Redactor::empty();
+    let admission = remem_core::Admission {
+        policy: &policy,
+        redactor: &redactor,
+        scan: 0,
+        now: remem_testkit::NOON,
+    };
+    let mut batch = Batch::new(tenant.clone(), remem_testkit::NOON);
+    for n in 0..60 {
+        let mut body = model.body.clone();
+        body.insert("memoryRef".to_owned(), "".into());
+        batch = batch.set_tied(
+            RecordKind::Session,
+            format!("open/broken-{n}"),
+            Precondition::Absent,
+            admission.record(body),
+            remem_core::Ties::due(remem_testkit::NOON),
+        );
+    }
+    shop.store.commit(batch).await.unwrap();
+    a_week(&shop).await;
+    shop.at(60 * DAY_MS);
+    let pass = PASSES.iter().find(|pass| pass.name == "sessions").unwrap();
+    let failed = shop.engine.run_pass(pass, tenant, Mode::Apply).await;
+    assert!(matches!(
+        failed,
+        Err(remem_engine::EngineError::Store(StoreError::Damaged(_)))
+    ));
+    for memory in ["~/first", "~/ops"] {
+        let sessions = shop.engine.sessions(&shop.ada, memory).await.unwrap();
+        let closed: Vec<State> = sessions.iter().map(|session| session.state).collect();
+        assert_eq!(closed, [State::Closed], "{memory}");
+    }
+}
