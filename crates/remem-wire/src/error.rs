@@ -57,6 +57,8 @@ pub enum Problem {
     BodyTooLarge { limit: u64 },
     /// The body did not arrive in time.
     BodyTooSlow,
+    /// The request has no `Host`, or more than one.
+    MalformedHost,
     /// The body is not `application/json`.
     UnsupportedMediaType,
     /// No key, or an unknown one.
@@ -203,6 +205,11 @@ impl Problem {
                 408,
                 "request_timeout",
                 "the request body did not arrive in time",
+            ),
+            Problem::MalformedHost => row(
+                400,
+                "validation_error",
+                "send the header Host, and send it once",
             ),
             Problem::UnsupportedMediaType => row(
                 415,
@@ -439,6 +446,7 @@ pub fn data_hint(text: &str) -> String {
         "missing field `",
         "duplicate field `",
         "an instant must be",
+        "an object is needed",
         "recursion limit",
     ] {
         if text.starts_with(safe) {
