@@ -32,7 +32,7 @@ use remem_engine::vault::SecretScope;
 use remem_engine::{Caller, Denied, Engine, EngineError};
 use remem_store::{Filter, KeyRecord, StoreError};
 use remem_wire::admin::{
-    KeyCreate, KeyCreated, KeyInfo, KeyList, TenantInfo, TenantList, TenantPut, TenantQuery,
+    KeyCreate, KeyCreated, KeyInfo, KeyList, TenantInfo, TenantList, TenantPut, TenantQuery, Whoami,
 };
 use remem_wire::agent::{AgentInstall, AgentInventory, AgentInventoryEntry};
 use remem_wire::entry::EntryBeside;
@@ -120,6 +120,8 @@ pub trait Door:
     async fn memories(&self, query: MemoriesQuery) -> Result<MemoryList, Failure>;
     /// A page of events.
     async fn events(&self, query: EventsQuery) -> Result<EventPage, Failure>;
+    /// Who the caller is.
+    async fn whoami(&self) -> Result<Whoami, Failure>;
     /// Makes a key.
     async fn create_key(&self, request: KeyCreate) -> Result<KeyCreated, Failure>;
     /// A tenant's keys.
@@ -265,6 +267,12 @@ fn revision(token: Option<&str>) -> Result<Option<Revision>, Failure> {
 }
 
 impl EngineDoor {
+    /// How a memory is called in answers: `~/name` is the caller's way of saying `~user/name`.
+    fn full_name(&self, memory_ref: &str) -> String {
+        let known = self.caller.memory_ref(memory_ref);
+        known.map_or_else(|| memory_ref.to_owned(), |name| name.as_str().to_owned())
+    }
+
     fn tenant(&self, query: &Option<String>) -> Result<TenantId, Failure> {
         match query {
             None => Ok(self.caller.tenant().clone()),
@@ -541,6 +549,21 @@ impl Door for EngineDoor {
         Ok(EventPage {
             events: events.iter().map(EventDoc::from).collect(),
             next_after,
+        })
+    }
+
+    async fn whoami(&self) -> Result<Whoami, Failure> {
+        let proven = self.engine.whoami(&self.caller).await.map_err(fail)?;
+        Ok(Whoami {
+            tenant: proven.tenant.as_str().to_owned(),
+            principal: proven.principal.as_str().to_owned(),
+            scopes: proven
+                .permissions
+                .iter()
+                .map(|p| p.as_str().to_owned())
+                .collect(),
+            key_id: proven.key.map(|id| id.as_str().to_owned()),
+            expires_at: proven.until.map(Instant),
         })
     }
 
