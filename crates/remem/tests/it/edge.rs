@@ -102,3 +102,32 @@ fn files_are_their_owner_s_alone() {
         server = Server::start(folder.path());
     }
 }
+
+/// Many systems start a process with room for few files, and let it make more.
+#[cfg(target_os = "linux")]
+#[test]
+fn as_many_files_may_be_open_as_the_system_lets() {
+    use std::io::{BufRead, BufReader};
+    let folder = tempfile::tempdir().unwrap();
+    let serve =
+        "ulimit -Sn 64; ulimit -Hn 512; exec \"$0\" serve --listen 127.0.0.1:0 --data-dir \"$1\"";
+    let mut child = std::process::Command::new("sh")
+        .args(["-c", serve, env!("CARGO_BIN_EXE_remem")])
+        .arg(folder.path())
+        .env_clear()
+        .stdout(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut greeting = String::new();
+    let read = BufReader::new(child.stdout.take().unwrap()).read_line(&mut greeting);
+    let limits = std::fs::read_to_string(format!("/proc/{}/limits", child.id()));
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert!(read.is_ok() && greeting.contains("is ready"), "{greeting}");
+    let limits = limits.unwrap();
+    let line = limits
+        .lines()
+        .find(|line| line.starts_with("Max open files"));
+    let figures: Vec<&str> = line.unwrap().split_whitespace().skip(3).take(2).collect();
+    assert_eq!(figures, ["512", "512"]);
+}
