@@ -5,6 +5,7 @@
 mod commitments;
 mod entries;
 mod forget;
+mod keys;
 mod passes;
 mod proposals;
 mod recall;
@@ -30,9 +31,9 @@ use remem_engine::proposals::ProposalError;
 use remem_engine::recall::ListRequest;
 use remem_engine::vault::SecretScope;
 use remem_engine::{Caller, Denied, Engine, EngineError};
-use remem_store::{Filter, KeyRecord, StoreError};
+use remem_store::{Filter, StoreError};
 use remem_wire::admin::{
-    KeyCreate, KeyCreated, KeyInfo, KeyList, TenantInfo, TenantList, TenantPut, TenantQuery, Whoami,
+    KeyCreate, KeyCreated, KeyList, TenantInfo, TenantList, TenantPut, TenantQuery, Whoami,
 };
 use remem_wire::agent::{AgentInstall, AgentInventory, AgentInventoryEntry};
 use remem_wire::entry::EntryBeside;
@@ -292,23 +293,6 @@ fn principal(name: Option<&str>) -> Result<Option<PrincipalId>, Failure> {
     name.map(read).transpose()
 }
 
-fn key_info(record: &KeyRecord) -> KeyInfo {
-    KeyInfo {
-        id: record.id.as_str().to_owned(),
-        principal: record.principal.as_str().to_owned(),
-        tenant: record.tenant.as_str().to_owned(),
-        label: record.label.clone(),
-        scopes: record
-            .permissions
-            .iter()
-            .map(|p| p.as_str().to_owned())
-            .collect(),
-        created_at: Instant(record.created_at),
-        expires_at: record.expires_at.map(Instant),
-        revoked_at: record.revoked_at.map(Instant),
-    }
-}
-
 #[async_trait]
 impl Door for EngineDoor {
     async fn put(
@@ -554,17 +538,7 @@ impl Door for EngineDoor {
 
     async fn whoami(&self) -> Result<Whoami, Failure> {
         let proven = self.engine.whoami(&self.caller).await.map_err(fail)?;
-        Ok(Whoami {
-            tenant: proven.tenant.as_str().to_owned(),
-            principal: proven.principal.as_str().to_owned(),
-            scopes: proven
-                .permissions
-                .iter()
-                .map(|p| p.as_str().to_owned())
-                .collect(),
-            key_id: proven.key.map(|id| id.as_str().to_owned()),
-            expires_at: proven.until.map(Instant),
-        })
+        Ok(keys::whoami(proven))
     }
 
     async fn create_key(&self, request: KeyCreate) -> Result<KeyCreated, Failure> {
@@ -584,7 +558,7 @@ impl Door for EngineDoor {
             .map_err(fail)?;
         Ok(KeyCreated {
             key: new.text.to_string(),
-            info: key_info(&new.record),
+            info: keys::key_info(&new.record),
         })
     }
 
@@ -595,7 +569,7 @@ impl Door for EngineDoor {
             .await
             .map_err(fail)?;
         Ok(KeyList {
-            keys: keys.iter().map(key_info).collect(),
+            keys: keys.iter().map(keys::key_info).collect(),
         })
     }
 

@@ -192,9 +192,9 @@ impl Problem {
                 row(409, "idempotency_key_mismatch", &self.text())
             }
             Problem::Rejected(rejection) => row(422, rejection.code(), &self.text()),
-            Problem::MalformedBody { .. } | Problem::MalformedQuery { .. } => {
-                row(400, "validation_error", &self.text())
-            }
+            Problem::MalformedBody { .. }
+            | Problem::MalformedQuery { .. }
+            | Problem::MalformedHost => row(400, "validation_error", &self.text()),
             Problem::UnknownScope => row(422, "validation_error", &UnknownPermission.to_string()),
             Problem::BodyTooLarge { .. } => row(
                 413,
@@ -205,11 +205,6 @@ impl Problem {
                 408,
                 "request_timeout",
                 "the request body did not arrive in time",
-            ),
-            Problem::MalformedHost => row(
-                400,
-                "validation_error",
-                "send the header Host, and send it once",
             ),
             Problem::UnsupportedMediaType => row(
                 415,
@@ -352,6 +347,7 @@ impl Problem {
                 format!("the artifact is not what its kind asks for: {rejection}")
             }
             Problem::MalformedBody { hint } => format!("the request body is not valid: {hint}"),
+            Problem::MalformedHost => "send the header Host, and send it once".to_owned(),
             Problem::MalformedQuery { hint } => format!("the query string is not valid: {hint}"),
             Problem::Forbidden(permission) => format!("this key lacks the scope {permission}"),
             Problem::NotProvided { what } => format!("this host does not provide {what}"),
