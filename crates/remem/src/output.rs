@@ -72,6 +72,9 @@ pub fn exit_code(error: &anyhow::Error) -> u8 {
     if error.is::<NoKey>() {
         return 5;
     }
+    if error.is::<LeftOut>() {
+        return 7;
+    }
     let Some(failure) = error.downcast_ref::<Failure>() else {
         return 1;
     };
@@ -88,6 +91,11 @@ pub fn exit_code(error: &anyhow::Error) -> u8 {
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub struct WrongUsage(pub &'static str);
+
+/// Everything that could be done was done, and something was left out, as the counts say.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub struct LeftOut(pub &'static str);
 
 /// The key in use is of another tenant than the one that was named.
 #[derive(Debug, thiserror::Error)]

@@ -7,7 +7,7 @@ use crate::output;
 use crate::{config, host};
 use remem_core::permission::{self, ROLES};
 use remem_core::{ShapePolicy, TenantId};
-use remem_wire::admin::{KeyCreate, TenantQuery};
+use remem_wire::admin::{KeyCreate, KeyList, TenantQuery};
 use remem_wire::time::Instant;
 
 pub async fn run(global: &Global, command: &Key) -> anyhow::Result<()> {
@@ -76,34 +76,7 @@ pub async fn run(global: &Global, command: &Key) -> anyhow::Result<()> {
             if global.json {
                 return output::json(&list);
             }
-            let show = |t: Option<Instant>| t.map_or_else(|| "-".to_owned(), |t| t.to_string());
-            let rows = list.keys.iter().map(|k| {
-                let created = k.created_at.to_string();
-                let expires = show(k.expires_at);
-                let revoked = show(k.revoked_at);
-                vec![
-                    k.id.clone(),
-                    k.principal.clone(),
-                    k.label.clone(),
-                    k.scopes.join(","),
-                    created,
-                    expires,
-                    revoked,
-                ]
-            });
-            output::table(
-                &[
-                    "ID",
-                    "PRINCIPAL",
-                    "LABEL",
-                    "SCOPES",
-                    "CREATED",
-                    "EXPIRES",
-                    "REVOKED",
-                ],
-                rows.collect(),
-                "no keys",
-            );
+            show(&list);
         }
         Key::Revoke { id } => {
             own_door(&unchecked)
@@ -117,6 +90,37 @@ pub async fn run(global: &Global, command: &Key) -> anyhow::Result<()> {
         }
     }
     Ok(())
+}
+
+fn show(list: &KeyList) {
+    let time = |t: Option<Instant>| t.map_or_else(|| "-".to_owned(), |t| t.to_string());
+    let rows = list.keys.iter().map(|k| {
+        let created = k.created_at.to_string();
+        let expires = time(k.expires_at);
+        let revoked = time(k.revoked_at);
+        vec![
+            k.id.clone(),
+            k.principal.clone(),
+            k.label.clone(),
+            k.scopes.join(","),
+            created,
+            expires,
+            revoked,
+        ]
+    });
+    output::table(
+        &[
+            "ID",
+            "PRINCIPAL",
+            "LABEL",
+            "SCOPES",
+            "CREATED",
+            "EXPIRES",
+            "REVOKED",
+        ],
+        rows.collect(),
+        "no keys",
+    );
 }
 
 /// The scopes of a role.
