@@ -23,6 +23,7 @@ mod habit;
 pub mod ids;
 pub mod infer;
 pub mod mirror;
+pub mod objects;
 pub mod permission;
 pub mod policy;
 pub mod profile;

@@ -55,6 +55,8 @@ limits! {
     idempotency_retention_ms: i64 = 7 * 24 * 3_600_000,
     /// Bytes of a request body.
     request_bytes_max: usize = 8 * 1024 * 1024,
+    /// How long a request body may take to arrive, in milliseconds.
+    body_ms_max: u64 = 30_000,
     /// How long after its arrival a request may still wait for storage, in milliseconds.
     request_ms_max: u64 = 30_000,
     /// How long a read waits for the revision named by `atLeast`, in milliseconds.

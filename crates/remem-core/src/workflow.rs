@@ -6,6 +6,7 @@
 //! that it does not know fails the run that meets it.
 
 use crate::ids::MemoryRef;
+use crate::objects;
 use crate::rejection::Rejection;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -117,7 +118,7 @@ impl Workflow {
     /// Reads a definition. The error names the part and the rule, never a value.
     pub fn parse(document: Map<String, Value>) -> Result<Workflow, Rejection> {
         let shape = "must be a definition with id, nodes (each with id and typeId) and, as needed, edges and variables";
-        let definition: Definition = serde_json::from_value(Value::Object(document.clone()))
+        let definition: Definition = objects::from_value(Value::Object(document.clone()))
             .map_err(|_| invalid("workflow", shape))?;
         if !is_workflow_id(&definition.id) {
             return Err(Rejection::MalformedName { field: "id" });

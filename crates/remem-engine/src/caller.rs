@@ -25,6 +25,8 @@ pub struct Caller {
 pub(crate) enum Proof {
     /// Nothing: a command that opens the data itself.
     Local,
+    /// Nothing: a command that opens the data itself and reads the memories of all users.
+    LocalForAll,
     /// The key of this hash.
     Key(KeyHash),
     /// A token: good until then, and as long as the issuer has the key that signed it.
@@ -62,14 +64,20 @@ impl Caller {
     /// Who it is to memories that are one user's own.
     #[must_use]
     pub fn actor(&self) -> Actor {
-        Actor::User(self.principal.clone())
+        match self.proof {
+            Proof::LocalForAll => Actor::Host,
+            _ => Actor::User(self.principal.clone()),
+        }
     }
 
     /// The memory of that name, as it is called everywhere behind the door: `~/name` is the
     /// caller's own. `None` for what is no name, and for what is somebody else's: both are unknown.
     #[must_use]
     pub fn memory_ref(&self, name: &str) -> Option<MemoryRef> {
-        named(&self.principal, name)
+        match self.proof {
+            Proof::LocalForAll => MemoryRef::parse(name),
+            _ => named(&self.principal, name),
+        }
     }
 
     /// The scope of a name inside the caller's tenant. A malformed name is no scope: reads treat it

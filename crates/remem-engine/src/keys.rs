@@ -33,6 +33,21 @@ pub struct KeyRequest {
     pub principal: Option<PrincipalId>,
 }
 
+/// Who a caller is, as its key or token proved.
+#[derive(Clone, Debug)]
+pub struct Whoami {
+    /// The tenant whose memory it reaches, the only one.
+    pub tenant: TenantId,
+    /// The user it acts as.
+    pub principal: PrincipalId,
+    /// What it may do.
+    pub permissions: Vec<Permission>,
+    /// The id of its key; a token has none.
+    pub key: Option<PrincipalId>,
+    /// From when it is refused, if that is known.
+    pub until: Option<Timestamp>,
+}
+
 const LABEL_CHARS_MAX: usize = 100;
 /// Who acts in commands that open the data themselves.
 const LOCAL: &str = "local";
@@ -63,7 +78,7 @@ impl Engine {
     /// Whether the caller's key or token is still good: what ends a long stream when it is not.
     pub async fn still_valid(&self, caller: &Caller) -> Result<(), Denied> {
         match &caller.proof {
-            Proof::Local => Ok(()),
+            Proof::Local | Proof::LocalForAll => Ok(()),
             Proof::Key(hash) => self.caller_of(*hash).await.map(|_| ()),
             Proof::Token { until, key } => self.token_still_valid(*until, key).await,
         }
@@ -122,6 +137,35 @@ impl Engine {
             permissions: Permission::ALL.to_vec(),
             shapes: found.shapes,
             proof: Proof::Local,
+        })
+    }
+
+    /// A caller who reads the memories of all users of `tenant` and changes nothing, for commands
+    /// that open the data themselves and carry all of it elsewhere.
+    pub async fn local_reader_of_all(&self, tenant: &TenantId) -> Result<Caller, EngineError> {
+        Ok(Caller {
+            permissions: vec![Permission::MemoryRead],
+            proof: Proof::LocalForAll,
+            ..self.local_caller(tenant).await?
+        })
+    }
+
+    /// What the caller's key or token proved. Needs no scope: it tells callers of themselves alone.
+    pub async fn whoami(&self, caller: &Caller) -> Result<Whoami, EngineError> {
+        let record = match &caller.proof {
+            Proof::Key(hash) => self.parts.directory.find_key(hash).await?,
+            _ => None,
+        };
+        let until = match &caller.proof {
+            Proof::Token { until, .. } => Some(*until),
+            _ => record.as_ref().and_then(|record| record.expires_at),
+        };
+        Ok(Whoami {
+            tenant: caller.tenant.clone(),
+            principal: caller.principal.clone(),
+            permissions: caller.permissions.clone(),
+            key: record.map(|record| record.id),
+            until,
         })
     }
 

@@ -7,6 +7,7 @@ use crate::engine::{Digest, Engine};
 use crate::error::EngineError;
 use crate::secrets::Rules;
 use remem_core::admission::check_name;
+use remem_core::distill::index;
 use remem_core::event::FileRef;
 use remem_core::sabotage;
 use remem_core::{
@@ -130,6 +131,7 @@ impl Engine {
         if !is_path(path) {
             return Err(Rejection::MalformedName { field: "path" }.into());
         }
+        not_of_the_host(path, &[index::PATH, index::MARKDOWN_PATH])?;
         let rules = self.rules(caller.tenant()).await?;
         check_name(rules.redactor(), "path", path)?;
         let content_type = content_type.unwrap_or(CONTENT_TYPE);
@@ -205,6 +207,8 @@ impl Engine {
         if !is_path(path) {
             return Ok(false);
         }
+        // The text for people is made on request: to delete it is how it is not made any more.
+        not_of_the_host(path, &[index::PATH])?;
         let idempotency = self.idempotency(
             "delete-file",
             conditions.key,
@@ -429,6 +433,21 @@ fn recorded(outcome: &Outcome) -> Option<u64> {
     } else {
         None
     }
+}
+
+/// The index of archives is the host's: what everybody reads there must not be a caller's words.
+fn not_of_the_host(path: &str, written: &[&str]) -> Result<(), Rejection> {
+    if sabotage!(
+        "callers-write-the-index-of-archives",
+        written.contains(&path),
+        false
+    ) {
+        return Err(Rejection::Invalid {
+            field: "path",
+            rule: "must not be a file that the host itself writes",
+        });
+    }
+    Ok(())
 }
 
 /// Letters, digits, `._/-`, beginning with a letter or digit, and never climbing.

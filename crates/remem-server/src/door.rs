@@ -5,6 +5,7 @@
 mod commitments;
 mod entries;
 mod forget;
+mod keys;
 mod passes;
 mod proposals;
 mod recall;
@@ -30,9 +31,9 @@ use remem_engine::proposals::ProposalError;
 use remem_engine::recall::ListRequest;
 use remem_engine::vault::SecretScope;
 use remem_engine::{Caller, Denied, Engine, EngineError};
-use remem_store::{Filter, KeyRecord, StoreError};
+use remem_store::{Filter, StoreError};
 use remem_wire::admin::{
-    KeyCreate, KeyCreated, KeyInfo, KeyList, TenantInfo, TenantList, TenantPut, TenantQuery,
+    KeyCreate, KeyCreated, KeyList, TenantInfo, TenantList, TenantPut, TenantQuery, Whoami,
 };
 use remem_wire::agent::{AgentInstall, AgentInventory, AgentInventoryEntry};
 use remem_wire::entry::EntryBeside;
@@ -120,6 +121,8 @@ pub trait Door:
     async fn memories(&self, query: MemoriesQuery) -> Result<MemoryList, Failure>;
     /// A page of events.
     async fn events(&self, query: EventsQuery) -> Result<EventPage, Failure>;
+    /// Who the caller is.
+    async fn whoami(&self) -> Result<Whoami, Failure>;
     /// Makes a key.
     async fn create_key(&self, request: KeyCreate) -> Result<KeyCreated, Failure>;
     /// A tenant's keys.
@@ -265,6 +268,12 @@ fn revision(token: Option<&str>) -> Result<Option<Revision>, Failure> {
 }
 
 impl EngineDoor {
+    /// How a memory is called in answers: `~/name` is the caller's way of saying `~user/name`.
+    fn full_name(&self, memory_ref: &str) -> String {
+        let known = self.caller.memory_ref(memory_ref);
+        known.map_or_else(|| memory_ref.to_owned(), |name| name.as_str().to_owned())
+    }
+
     fn tenant(&self, query: &Option<String>) -> Result<TenantId, Failure> {
         match query {
             None => Ok(self.caller.tenant().clone()),
@@ -282,23 +291,6 @@ fn principal(name: Option<&str>) -> Result<Option<PrincipalId>, Failure> {
         })
     };
     name.map(read).transpose()
-}
-
-fn key_info(record: &KeyRecord) -> KeyInfo {
-    KeyInfo {
-        id: record.id.as_str().to_owned(),
-        principal: record.principal.as_str().to_owned(),
-        tenant: record.tenant.as_str().to_owned(),
-        label: record.label.clone(),
-        scopes: record
-            .permissions
-            .iter()
-            .map(|p| p.as_str().to_owned())
-            .collect(),
-        created_at: Instant(record.created_at),
-        expires_at: record.expires_at.map(Instant),
-        revoked_at: record.revoked_at.map(Instant),
-    }
 }
 
 #[async_trait]
@@ -544,6 +536,11 @@ impl Door for EngineDoor {
         })
     }
 
+    async fn whoami(&self) -> Result<Whoami, Failure> {
+        let proven = self.engine.whoami(&self.caller).await.map_err(fail)?;
+        Ok(keys::whoami(proven))
+    }
+
     async fn create_key(&self, request: KeyCreate) -> Result<KeyCreated, Failure> {
         let permissions: Result<Vec<Permission>, _> =
             request.scopes.iter().map(|s| s.parse()).collect();
@@ -561,7 +558,7 @@ impl Door for EngineDoor {
             .map_err(fail)?;
         Ok(KeyCreated {
             key: new.text.to_string(),
-            info: key_info(&new.record),
+            info: keys::key_info(&new.record),
         })
     }
 
@@ -572,7 +569,7 @@ impl Door for EngineDoor {
             .await
             .map_err(fail)?;
         Ok(KeyList {
-            keys: keys.iter().map(key_info).collect(),
+            keys: keys.iter().map(keys::key_info).collect(),
         })
     }
 

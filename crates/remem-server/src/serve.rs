@@ -1,7 +1,7 @@
 //! The accept loop: bounded connections, a deadline for request heads, and a shutdown that lets
 //! requests finish.
 
-use crate::http::{App, router};
+use crate::http::{App, router, with_one_host};
 use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::graceful::GracefulShutdown;
@@ -25,7 +25,7 @@ const DRAIN_DEADLINE: Duration = Duration::from_secs(8);
     reason = "the accept loop starts one task a connection"
 )]
 pub async fn serve(listener: TcpListener, app: App, mut stop: watch::Receiver<bool>) {
-    let service = TowerToHyperService::new(router(app));
+    let service = TowerToHyperService::new(with_one_host(router(app)));
     let graceful = GracefulShutdown::new();
     let places = Arc::new(Semaphore::new(CONNECTIONS_MAX));
     let mut http = http1::Builder::new();

@@ -48,6 +48,26 @@ pub fn new_file(path: &Path) -> Result<fs::File> {
     options.open(path)
 }
 
+/// Takes a file that is there from everybody but its owner. One that belongs to another user stays
+/// as it is: whoever owns it decides.
+pub fn narrow(path: &Path) -> Result<()> {
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::PermissionsExt;
+        let mode = match fs::metadata(path) {
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
+            other => other?.permissions().mode(),
+        };
+        if mode & 0o077 != 0 {
+            match fs::set_permissions(path, fs::Permissions::from_mode(mode & 0o700)) {
+                Err(error) if error.kind() != ErrorKind::PermissionDenied => return Err(error),
+                _ => {}
+            }
+        }
+    }
+    Ok(())
+}
+
 /// A folder that only its owner enters; one that is there stays as it is.
 pub fn folder(path: &Path) -> Result<()> {
     if path.is_dir() {

@@ -59,6 +59,24 @@ pub struct KeyInfo {
     pub revoked_at: Option<Instant>,
 }
 
+/// Who a caller is, as its key or token proved.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Whoami {
+    /// The tenant whose memory it reaches, the only one.
+    pub tenant: String,
+    /// Who acts with it.
+    pub principal: String,
+    /// What it may do.
+    pub scopes: Vec<String>,
+    /// The id of its key; a token has none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub key_id: Option<String>,
+    /// From when the key or the token is refused.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expires_at: Option<Instant>,
+}
+
 /// The keys of a tenant, oldest first.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct KeyList {

@@ -57,6 +57,8 @@ pub enum Problem {
     BodyTooLarge { limit: u64 },
     /// The body did not arrive in time.
     BodyTooSlow,
+    /// The request has no `Host`, or more than one.
+    MalformedHost,
     /// The body is not `application/json`.
     UnsupportedMediaType,
     /// No key, or an unknown one.
@@ -190,9 +192,9 @@ impl Problem {
                 row(409, "idempotency_key_mismatch", &self.text())
             }
             Problem::Rejected(rejection) => row(422, rejection.code(), &self.text()),
-            Problem::MalformedBody { .. } | Problem::MalformedQuery { .. } => {
-                row(400, "validation_error", &self.text())
-            }
+            Problem::MalformedBody { .. }
+            | Problem::MalformedQuery { .. }
+            | Problem::MalformedHost => row(400, "validation_error", &self.text()),
             Problem::UnknownScope => row(422, "validation_error", &UnknownPermission.to_string()),
             Problem::BodyTooLarge { .. } => row(
                 413,
@@ -345,6 +347,7 @@ impl Problem {
                 format!("the artifact is not what its kind asks for: {rejection}")
             }
             Problem::MalformedBody { hint } => format!("the request body is not valid: {hint}"),
+            Problem::MalformedHost => "send the header Host, and send it once".to_owned(),
             Problem::MalformedQuery { hint } => format!("the query string is not valid: {hint}"),
             Problem::Forbidden(permission) => format!("this key lacks the scope {permission}"),
             Problem::NotProvided { what } => format!("this host does not provide {what}"),
@@ -439,6 +442,7 @@ pub fn data_hint(text: &str) -> String {
         "missing field `",
         "duplicate field `",
         "an instant must be",
+        "an object is needed",
         "recursion limit",
     ] {
         if text.starts_with(safe) {

@@ -17,6 +17,7 @@ pub use recall::{Recall, Search};
 use workshop::memory;
 pub use workshop::{Facets, Link, Profile, Question, Retention, Rule, Session, Which};
 
+use crate::host::DEFAULT_TENANT;
 use clap::{Args, Parser, Subcommand};
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -26,7 +27,7 @@ use std::path::PathBuf;
 #[command(name = "remem", version, about, propagate_version = true)]
 #[command(
     after_help = "Exit codes: 0 done, 1 failed, 2 wrong usage, 3 not found, 4 refused as invalid, 5 key missing or not allowed, \
-                        6 not reachable or unavailable.\nStart with `remem serve`; the README has a two-minute tour."
+                        6 not reachable or unavailable, 7 done, but something was left out.\nStart with `remem serve`; the README has a two-minute tour."
 )]
 pub struct Cli {
     #[command(flatten)]
@@ -68,12 +69,20 @@ pub struct Global {
     /// Open the store directly, without a server
     #[arg(long, global = true, conflicts_with = "url")]
     pub local: bool,
-    /// Tenant to act in, where the store is opened directly
-    #[arg(long, global = true, env = "REMEM_TENANT", default_value = "default")]
-    pub tenant: String,
+    /// Tenant to act in [default: `default` where the store is opened directly, that of the key where
+    /// a server is used, which must be this one if it is given]
+    #[arg(long, global = true, env = "REMEM_TENANT")]
+    pub tenant: Option<String>,
     /// Print JSON instead of tables
     #[arg(long, global = true)]
     pub json: bool,
+}
+
+impl Global {
+    /// The tenant to act in where the store is opened directly.
+    pub fn local_tenant(&self) -> &str {
+        self.tenant.as_deref().unwrap_or(DEFAULT_TENANT)
+    }
 }
 
 #[derive(Subcommand)]
@@ -144,6 +153,8 @@ pub enum Command {
     /// The event feed
     #[command(subcommand)]
     Events(Events),
+    /// Show who the key in use is: its tenant, principal, scopes, id and end
+    Whoami,
     /// API keys
     #[command(subcommand)]
     Key(Key),

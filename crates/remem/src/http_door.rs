@@ -14,7 +14,7 @@ use async_trait::async_trait;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use remem_server::{Door, InstalledAgent, Written};
 use remem_wire::admin::{
-    KeyCreate, KeyCreated, KeyList, TenantInfo, TenantList, TenantPut, TenantQuery,
+    KeyCreate, KeyCreated, KeyList, TenantInfo, TenantList, TenantPut, TenantQuery, Whoami,
 };
 use remem_wire::agent::{AgentInstall, AgentInventory, AgentInventoryEntry};
 use remem_wire::entry::{EntryAnswer, EntryBeside};
@@ -388,6 +388,9 @@ impl Door for HttpDoor {
     }
     async fn events(&self, query: EventsQuery) -> Result<EventPage, Failure> {
         self.read("events".to_owned(), &query).await
+    }
+    async fn whoami(&self) -> Result<Whoami, Failure> {
+        self.read("whoami".to_owned(), &()).await
     }
     async fn create_key(&self, request: KeyCreate) -> Result<KeyCreated, Failure> {
         self.post("keys".to_owned(), &request, false).await

@@ -1,6 +1,7 @@
 //! What people and scripts see: tables, JSON lines, exit codes.
 
 use comfy_table::{ContentArrangement, Table, presets};
+use remem_core::sabotage;
 use remem_wire::Failure;
 use serde::Serialize;
 use std::path::PathBuf;
@@ -28,12 +29,19 @@ pub fn table(heading: &[&str], rows: Vec<Vec<String>>, nothing: &str) {
     println!("{}", table.trim_fmt());
 }
 
+/// Whether a character could drive a terminal: a control character, or one that turns the direction
+/// of what follows, so that a line reads as it is not.
+fn drives_a_terminal(c: char) -> bool {
+    let turns = matches!(c, '\u{061C}' | '\u{200E}' | '\u{200F}' | '\u{202A}'..='\u{202E}' | '\u{2066}'..='\u{2069}');
+    c.is_control() || sabotage!("text-turns-the-direction-of-a-terminal", turns, false)
+}
+
 /// One line of a text, shortened, without control characters: a memory must not be able to drive a
 /// terminal.
 pub fn preview(text: &str, chars: usize) -> String {
     let line: String = text
         .chars()
-        .map(|c| if c.is_control() { ' ' } else { c })
+        .map(|c| if drives_a_terminal(c) { ' ' } else { c })
         .take(chars)
         .collect();
     if text.chars().count() > chars {
@@ -47,7 +55,7 @@ pub fn preview(text: &str, chars: usize) -> String {
 pub fn visible(text: &str) -> String {
     text.chars()
         .flat_map(|c| {
-            if c.is_control() && c != '\n' && c != '\t' {
+            if drives_a_terminal(c) && c != '\n' && c != '\t' {
                 c.escape_default().collect()
             } else {
                 vec![c]
@@ -58,11 +66,14 @@ pub fn visible(text: &str) -> String {
 
 /// What a script can tell from the exit code.
 pub fn exit_code(error: &anyhow::Error) -> u8 {
-    if error.is::<WrongUsage>() {
+    if error.is::<WrongUsage>() || error.is::<WrongTenant>() {
         return 2;
     }
     if error.is::<NoKey>() {
         return 5;
+    }
+    if error.is::<LeftOut>() {
+        return 7;
     }
     let Some(failure) = error.downcast_ref::<Failure>() else {
         return 1;
@@ -81,6 +92,19 @@ pub fn exit_code(error: &anyhow::Error) -> u8 {
 #[error("{0}")]
 pub struct WrongUsage(pub &'static str);
 
+/// Everything that could be done was done, and something was left out, as the counts say.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub struct LeftOut(pub &'static str);
+
+/// The key in use is of another tenant than the one that was named.
+#[derive(Debug, thiserror::Error)]
+#[error(
+    "the key is of another tenant than --tenant (or REMEM_TENANT) names; nothing was done. `remem whoami` \
+     without --tenant shows which: give a key of the tenant, or leave --tenant out"
+)]
+pub struct WrongTenant;
+
 /// No API key was given, and the file where the first one is written cannot be read.
 #[derive(Debug)]
 pub struct NoKey(pub PathBuf);
@@ -96,3 +120,21 @@ impl std::fmt::Display for NoKey {
 }
 
 impl std::error::Error for NoKey {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_drives_a_terminal() {
+        for bad in [
+            '\u{1b}', '\u{9b}', '\u{61c}', '\u{200e}', '\u{200f}', '\u{202a}', '\u{202e}',
+            '\u{2066}', '\u{2069}',
+        ] {
+            let text = format!("a{bad}b");
+            assert_eq!(preview(&text, 9), "a b");
+            assert!(!visible(&text).contains(bad), "{bad:?}");
+        }
+        assert_eq!(visible("שלום\n\tمرحبا ‍"), "שלום\n\tمرحبا ‍");
+    }
+}

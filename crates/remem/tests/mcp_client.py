@@ -1,14 +1,17 @@
 """Uses Remembrancer through the official MCP client for Python, over either transport, and checks every answer.
 
     mcp_client.py stdio MODE REMEM DATA_DIR
+    mcp_client.py reminder MODE REMEM DATA_DIR
     mcp_client.py http MODE URL KEY
 
 MODE is how the client negotiates the protocol: "auto" tries the newest way first, "legacy" begins with `initialize`.
+"reminder" is over stdio, too: it has the host remind it in two seconds, and waits until that has happened.
 Prints how many checks held; the first one that does not ends the program with an error.
 """
 
 import asyncio
 import contextlib
+import datetime
 import sys
 
 import httpx2
@@ -125,9 +128,22 @@ async def promise(client):
     check(await refused(client, "commitment_explain", commitmentId="cmt_unknown") == "not_found", "an unknown one is not found")
 
 
+async def reminder(client):
+    """A reminder fires while the client does nothing but wait for it."""
+    at = datetime.datetime.now(datetime.timezone.utc) + datetime.timedelta(seconds=2)
+    made = await call(client, "commitment_create", text="Water the ferns.", at=at.isoformat(timespec="milliseconds"))
+    for _ in range(300):
+        done = (await call(client, "commitments_list", state="done"))["commitments"]
+        if [one["id"] for one in done] == [made["id"]]:
+            print("the reminder fired")
+            return
+        await asyncio.sleep(0.2)
+    raise SystemExit("the reminder does not fire")
+
+
 @contextlib.asynccontextmanager
 async def connect(kind, mode, first, second):
-    if kind == "stdio":
+    if kind in ("stdio", "reminder"):
         server = StdioServerParameters(command=first, args=["mcp", "--data-dir", second])
         async with Client(server, mode=mode, read_timeout_seconds=30) as client:
             yield client
@@ -141,7 +157,7 @@ async def connect(kind, mode, first, second):
 
 async def main(kind, mode, first, second):
     async with connect(kind, mode, first, second) as client:
-        await converse(client)
+        await (reminder(client) if kind == "reminder" else converse(client))
         version = client.protocol_version
     print(f"{checks} checks hold with protocol {version}")
 

@@ -305,6 +305,14 @@ fn badly_signed() -> Vec<Row> {
             head(json!({"crit": ["b64"], "b64": false})),
         ),
         (
+            "an extension that is null",
+            Refusal::Critical,
+            signed(
+                &json!({"alg": "EdDSA", "kid": "ed", "crit": null}),
+                &claims(),
+            ),
+        ),
+        (
             "huge",
             Refusal::TooLarge,
             token(json!({"pad": "x".repeat(16 * 1024)})),

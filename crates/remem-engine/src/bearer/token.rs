@@ -8,6 +8,7 @@ use super::TokenRules;
 use super::keys::{Algorithm, KeyPrint, PublicKey, PublicKeys};
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use remem_core::objects;
 use remem_core::sabotage;
 use remem_core::{Permission, TenantId, Timestamp};
 use serde::Deserialize;
@@ -86,7 +87,15 @@ struct Header {
     alg: String,
     kid: Option<String>,
     typ: Option<String>,
-    crit: Option<serde::de::IgnoredAny>,
+    /// Whether there is such a field at all, whatever it holds.
+    #[serde(default, deserialize_with = "is_there")]
+    crit: bool,
+}
+
+/// An `Option` would take `null` for a field that is not there.
+fn is_there<'de, D: serde::Deserializer<'de>>(reader: D) -> Result<bool, D::Error> {
+    serde::de::IgnoredAny::deserialize(reader)
+        .map(|_| sabotage!("a-null-extension-is-none", true, false))
 }
 
 /// What looks like a token: three parts, the first of which is a header.
@@ -116,7 +125,7 @@ impl<'a> Token<'a> {
         let (header, payload) = signed
             .split_once('.')
             .filter(|(_, payload)| !payload.contains('.'))?;
-        let header = serde_json::from_slice(&decoded(header)?).ok()?;
+        let header = objects::from_slice(&decoded(header)?).ok()?;
         Some(Token {
             header,
             text,
@@ -193,11 +202,7 @@ impl<'a> Token<'a> {
         {
             return Err(Refusal::Type);
         }
-        if sabotage!(
-            "extensions-are-passed-over",
-            self.header.crit.is_some(),
-            false
-        ) {
+        if sabotage!("extensions-are-passed-over", self.header.crit, false) {
             return Err(Refusal::Critical);
         }
         algorithm.ok_or(Refusal::Algorithm)

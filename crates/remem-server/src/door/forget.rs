@@ -100,7 +100,7 @@ impl ForgetDoor for EngineDoor {
             .map_err(fail)?;
         Ok(EntryLineage {
             id: id.to_owned(),
-            memory_ref: memory_ref.to_owned(),
+            memory_ref: self.full_name(memory_ref),
             state: found.state.as_str().to_owned(),
             support: found.support,
             replaced_by: found.replaced_by.map(|by| by.as_str().to_owned()),

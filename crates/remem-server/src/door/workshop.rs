@@ -187,7 +187,7 @@ impl WorkshopDoor for EngineDoor {
             .map_err(fail)?;
         Ok(EntryAudit {
             id: id.to_owned(),
-            memory_ref: memory_ref.to_owned(),
+            memory_ref: self.full_name(memory_ref),
             state: found.lineage.state.as_str().to_owned(),
             replaced_by: found.lineage.replaced_by.map(|by| by.as_str().to_owned()),
             sources: found.lineage.sources.into_iter().map(relative).collect(),

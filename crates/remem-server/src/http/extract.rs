@@ -7,6 +7,7 @@ use axum::extract::rejection::PathRejection;
 use axum::extract::{FromRequest, FromRequestParts, Path, Query, Request};
 use axum::http::{HeaderMap, header, request::Parts};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
+use remem_core::{Policy, objects};
 use remem_wire::error::{json_hint, query_hint};
 use remem_wire::{Failure, IDEMPOTENCY_HEADER, Problem};
 use serde::de::DeserializeOwned;
@@ -26,8 +27,6 @@ pub(crate) struct Ref(pub String);
 pub(crate) struct RefAndId(pub String, pub String);
 
 const MALFORMED: &str = "\0";
-/// A client that trickles its body is cut off.
-const BODY_DEADLINE: Duration = Duration::from_secs(30);
 
 impl FromRequestParts<App> for Ref {
     type Rejection = Fail;
@@ -99,8 +98,8 @@ impl<T: DeserializeOwned> FromRequest<App> for JsonBody<T> {
         if !is_json(request.headers()) {
             return Err(Problem::UnsupportedMediaType.into());
         }
-        let bytes = read(request, app.engine.policy().request_bytes_max).await?;
-        let value = serde_json::from_slice(&bytes).map_err(|error| Problem::MalformedBody {
+        let bytes = read_body(request, app.engine.policy()).await?;
+        let value = objects::from_slice(&bytes).map_err(|error| Problem::MalformedBody {
             hint: json_hint(&error),
         })?;
         Ok(JsonBody(value))
@@ -116,11 +115,11 @@ impl<T: DeserializeOwned + Default> FromRequest<App> for OptionalBody<T> {
         if !is_json(request.headers()) {
             return Err(Problem::UnsupportedMediaType.into());
         }
-        let bytes = read(request, app.engine.policy().request_bytes_max).await?;
+        let bytes = read_body(request, app.engine.policy()).await?;
         if bytes.is_empty() {
             return Ok(OptionalBody(T::default()));
         }
-        let value = serde_json::from_slice(&bytes).map_err(|error| Problem::MalformedBody {
+        let value = objects::from_slice(&bytes).map_err(|error| Problem::MalformedBody {
             hint: json_hint(&error),
         })?;
         Ok(OptionalBody(value))
@@ -147,7 +146,9 @@ fn is_json(headers: &HeaderMap) -> bool {
     ) || essence.ends_with("+json")
 }
 
-async fn read(request: Request, limit: usize) -> Result<Vec<u8>, Failure> {
+/// A whole body within the limits of size and time: a client that trickles its body is cut off.
+pub(crate) async fn read_body(request: Request, policy: &Policy) -> Result<Vec<u8>, Failure> {
+    let limit = policy.request_bytes_max;
     let too_large = || {
         Failure::from(Problem::BodyTooLarge {
             limit: limit as u64,
@@ -166,7 +167,8 @@ async fn read(request: Request, limit: usize) -> Result<Vec<u8>, Failure> {
         limit,
     )
     .collect();
-    match tokio::time::timeout(BODY_DEADLINE, body)
+    let deadline = Duration::from_millis(policy.body_ms_max);
+    match tokio::time::timeout(deadline, body)
         .await
         .map_err(|_| Problem::BodyTooSlow)?
     {

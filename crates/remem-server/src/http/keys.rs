@@ -1,4 +1,4 @@
-//! Keys: create, list, revoke.
+//! Keys: who a caller is by them, create, list, revoke.
 
 use super::extract::{JsonBody, Params};
 use super::{Answer, json};
@@ -7,7 +7,14 @@ use axum::extract::Path;
 use axum::http::StatusCode;
 use axum::response::IntoResponse;
 use remem_wire::ErrorBody;
-use remem_wire::admin::{KeyCreate, KeyCreated, KeyList, TenantQuery};
+use remem_wire::admin::{KeyCreate, KeyCreated, KeyList, TenantQuery, Whoami};
+
+/// Who the caller is: what its key or token proved. Needs no scope.
+#[utoipa::path(get, path = "/v1/host/remembrancer/whoami", tag = "administration",
+    responses((status = 200, body = Whoami)))]
+pub(super) async fn whoami(door: EngineDoor) -> Answer {
+    json(StatusCode::OK, &door.whoami().await?)
+}
 
 /// Make a key: for the own tenant with keys:manage, for any with host:admin; never with more rights
 /// than one's own.

@@ -4,6 +4,7 @@
 use super::render;
 use axum::Router;
 use axum::extract::{MatchedPath, Request, State};
+use axum::http::{Method, Version, header};
 use axum::middleware::{Next, from_fn, from_fn_with_state};
 use axum::response::Response;
 use remem_core::sabotage;
@@ -44,13 +45,44 @@ fn panicked(_: Box<dyn Any + Send>) -> Response {
     render(Problem::Internal.into())
 }
 
+/// The method as a metric's label and as text of the log. A caller without a key chooses any word
+/// for it, and every new label would be kept for good.
+fn method_label(method: &Method) -> &'static str {
+    const KNOWN: [&str; 7] = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"];
+    let known = KNOWN.into_iter().find(|known| *known == method.as_str());
+    sabotage!(
+        "callers-name-metric-labels",
+        known.unwrap_or("other"),
+        String::leak(method.as_str().to_owned())
+    )
+}
+
+/// What a client that has not said which host it means, or two, is answered. Only requests from a
+/// connection pass here.
+pub(crate) fn with_one_host(router: Router) -> Router {
+    router.layer(from_fn(one_host))
+}
+
+async fn one_host(request: Request, next: Next) -> Response {
+    let hosts = request.headers().get_all(header::HOST).iter().count();
+    let needed = request.version() == Version::HTTP_11;
+    if sabotage!(
+        "requests-name-no-host-or-two",
+        hosts > 1 || needed && hosts == 0,
+        false
+    ) {
+        return render(Problem::MalformedHost.into());
+    }
+    next.run(request).await
+}
+
 #[expect(
     clippy::disallowed_methods,
     reason = "the surface's metrics layer is the place that measures"
 )]
 async fn observe(request: Request, next: Next) -> Response {
     let begun = Instant::now();
-    let method = request.method().as_str().to_owned();
+    let method = method_label(request.method());
     let route = request
         .extensions()
         .get::<MatchedPath>()
@@ -66,7 +98,7 @@ async fn observe(request: Request, next: Next) -> Response {
         elapsed_us = elapsed.as_micros() as u64,
         "request"
     );
-    metrics::counter!("remem_http_requests_total", "method" => method.clone(), "route" => route.clone(), "status" => status.to_string())
+    metrics::counter!("remem_http_requests_total", "method" => method, "route" => route.clone(), "status" => status.to_string())
         .increment(1);
     metrics::histogram!("remem_http_request_seconds", "method" => method, "route" => route)
         .record(elapsed.as_secs_f64());

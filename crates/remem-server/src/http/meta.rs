@@ -4,7 +4,7 @@ use super::{Answer, App, authenticate, json};
 use axum::extract::State;
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use remem_core::Permission;
+use remem_core::{Permission, sabotage};
 use remem_engine::Engine;
 use remem_wire::{Problem, discovery};
 use serde_json::json as value;
@@ -110,14 +110,20 @@ pub(super) async fn ready(State(app): State<App>) -> Answer {
     json(StatusCode::OK, &value!({"status": "ready"}))
 }
 
-/// Prometheus metrics. Needs memory:admin unless the configuration makes them public.
+/// Prometheus metrics. They are the whole host's, so that they need host:admin unless the configuration makes them
+/// public.
 #[utoipa::path(get, path = "/metrics", tag = "host",
     responses((status = 200, content_type = "text/plain", body = String), (status = 404, body = remem_wire::ErrorBody)))]
 pub(super) async fn metrics(State(app): State<App>, headers: HeaderMap) -> Answer {
     if !app.metrics_public {
         let door = authenticate(&app, &headers).await?;
-        if !door.caller.may(Permission::MemoryAdmin) {
-            return Err(Problem::Forbidden(Permission::MemoryAdmin).into());
+        let needed = sabotage!(
+            "a-tenant-reads-the-host-s-metrics",
+            Permission::HostAdmin,
+            Permission::MemoryAdmin
+        );
+        if !door.caller.may(needed) {
+            return Err(Problem::Forbidden(needed).into());
         }
     }
     let metrics = app.metrics.as_ref().ok_or(Problem::NotFound)?;

@@ -30,7 +30,8 @@ mod workflows;
 mod workshop;
 mod workspace;
 
-pub(crate) use layers::RequestDeadline;
+pub(crate) use extract::read_body;
+pub(crate) use layers::{RequestDeadline, with_one_host};
 
 use crate::door::EngineDoor;
 use crate::mcp;
@@ -131,6 +132,7 @@ fn api() -> (Router<App>, utoipa::openapi::OpenApi) {
     .routes(routes!(forget::list_archives))
     .routes(routes!(forget::get_archive))
     .routes(routes!(forget::undo_rewrite))
+    .routes(routes!(keys::whoami))
     .routes(routes!(keys::create_key, keys::list_keys))
     .routes(routes!(keys::revoke_key))
     .routes(routes!(tenants::put_tenant, tenants::list_tenants))

@@ -1,6 +1,6 @@
 //! Runs, as OpenWOP names them: start, show, fork, cancel. Their events are in `run_events`.
 
-use super::extract::{IdempotencyKey, JsonBody, Ref, RefAndId};
+use super::extract::{IdempotencyKey, JsonBody, OptionalBody, Ref, RefAndId};
 use super::{Answer, json};
 use crate::door::{EngineDoor, fail};
 use axum::http::{HeaderValue, StatusCode};
@@ -150,7 +150,11 @@ pub(super) async fn fork_run(
 /// Cancel a run. The reason is for people on the way; it is not kept.
 #[utoipa::path(post, path = "/v1/runs/{runId}/cancel", tag = "runs", params(("runId" = String, Path)), request_body = RunCancel,
     responses((status = 200, body = RunStatusAnswer), (status = 404, body = ErrorBody), (status = 409, body = ErrorBody)))]
-pub(super) async fn cancel_run(door: EngineDoor, Ref(id): Ref) -> Answer {
+pub(super) async fn cancel_run(
+    door: EngineDoor,
+    Ref(id): Ref,
+    OptionalBody(_reason): OptionalBody<RunCancel>,
+) -> Answer {
     let run = door
         .engine
         .cancel_run(&door.caller, &id)

@@ -1,11 +1,11 @@
 //! The tools about commitments: what was promised, and what is to be done about it.
 
 use super::params::{
-    CommitmentIdParams, CommitmentsListParams, CreateCommitmentParams, ObserveParams, SnoozeParams,
+    CommitmentIdParams, CommitmentsListParams, CreateCommitmentParams, ObserveParams, Parameters,
+    SnoozeParams,
 };
 use super::{MemoryTools, answer};
 use remem_wire::commitment::{CommitmentCreate, CommitmentSnooze, CommitmentsQuery, Observation};
-use rmcp::handler::server::wrapper::Parameters;
 use rmcp::model::CallToolResult;
 use rmcp::service::RequestContext;
 use rmcp::{RoleServer, tool, tool_router};

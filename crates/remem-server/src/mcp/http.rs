@@ -2,16 +2,17 @@
 //! kept between two, so any node can answer any request.
 
 use super::MemoryTools;
-use crate::http::{App, authenticate, render};
+use crate::http::{App, authenticate, read_body, render};
 use axum::Router;
+use axum::body::Body;
 use axum::extract::{Request, State};
 use axum::middleware::{Next, from_fn_with_state};
 use axum::response::Response;
+use remem_core::sabotage;
 use remem_wire::{Failure, Problem};
 use rmcp::transport::streamable_http_server::session::never::NeverSessionManager;
 use rmcp::transport::streamable_http_server::{StreamableHttpServerConfig, StreamableHttpService};
 use std::sync::Arc;
-use tower_http::limit::RequestBodyLimitLayer;
 
 pub(crate) fn routes(app: &App) -> Router<App> {
     // The bearer key is what keeps a hostile web page out, so the Host header need not be pinned.
@@ -25,16 +26,12 @@ pub(crate) fn routes(app: &App) -> Router<App> {
     );
     Router::new()
         .route_service("/mcp", service)
-        .layer(RequestBodyLimitLayer::new(
-            app.engine.policy().request_bytes_max,
-        ))
         .layer(from_fn_with_state(app.clone(), admit))
 }
 
-async fn admit(State(app): State<App>, mut request: Request, next: Next) -> Response {
-    match authenticate(&app, request.headers()).await {
-        Ok(door) => {
-            request.extensions_mut().insert(door);
+async fn admit(State(app): State<App>, request: Request, next: Next) -> Response {
+    match admitted(&app, request).await {
+        Ok(request) => {
             let response = next.run(request).await;
             // What rmcp itself refuses it refuses in plain text that quotes headers and bodies.
             let status = response.status();
@@ -50,4 +47,23 @@ async fn admit(State(app): State<App>, mut request: Request, next: Next) -> Resp
         }
         Err(failure) => render(failure),
     }
+}
+
+/// The request with its caller and its whole body: rmcp itself would wait for a body for ever.
+async fn admitted(app: &App, request: Request) -> Result<Request, Failure> {
+    let door = authenticate(app, request.headers()).await?;
+    let (mut parts, body) = request.into_parts();
+    parts.extensions.insert(door);
+    let body = sabotage!(
+        "a-tool-call-arrives-at-leisure",
+        Body::from(
+            read_body(
+                Request::from_parts(parts.clone(), body),
+                app.engine.policy()
+            )
+            .await?
+        ),
+        body
+    );
+    Ok(Request::from_parts(parts, body))
 }

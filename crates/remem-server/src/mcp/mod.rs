@@ -9,7 +9,7 @@ mod workshop;
 
 use crate::door::{Door, EngineDoor};
 use crate::http::RequestDeadline;
-use params::{DeleteParams, GetParams, ListParams, PutParams, StatsParams};
+use params::{DeleteParams, GetParams, ListParams, Parameters, PutParams, StatsParams};
 use remem_store::deadline;
 use remem_wire::error::data_hint;
 use remem_wire::memory::{GetQuery, ListQuery, ReadQuery};
@@ -17,7 +17,6 @@ use remem_wire::reader::shown;
 use remem_wire::{Failure, Problem, PutEntry};
 use rmcp::handler::server::router::tool::ToolRouter;
 use rmcp::handler::server::tool::ToolCallContext;
-use rmcp::handler::server::wrapper::Parameters;
 use rmcp::model::{
     CallToolRequestParams, CallToolResponse, CallToolResult, CustomRequest, CustomResult,
     ErrorCode, ErrorData, Implementation, ServerCapabilities, ServerConfig,
@@ -255,7 +254,7 @@ impl ServerHandler for MemoryTools {
             .first()
             .and_then(|c| c.as_text())
             .map_or("", |t| t.text.as_str());
-        let hint = data_hint(text.trim_start_matches("failed to deserialize parameters: "));
+        let hint = data_hint(text.trim_start_matches(params::MALFORMED));
         Ok(answer::<()>(Err(Problem::MalformedBody { hint }.into())).into())
     }
 

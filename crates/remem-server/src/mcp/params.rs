@@ -1,11 +1,43 @@
 //! Parameters of the MCP tools: the wire's requests with the memory's name beside them.
 
+use remem_core::objects;
 use remem_wire::Metadata;
 use remem_wire::commitment::DeliveryDoc;
 use remem_wire::time::Instant;
 use remem_wire::workshop::{SourceName, TierName, TypologyName};
-use schemars::JsonSchema;
+use rmcp::handler::server::common::FromContextPart;
+use rmcp::handler::server::tool::ToolCallContext;
+use rmcp::model::ErrorData;
+use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+use std::borrow::Cow;
+
+/// What the message about arguments that cannot be read begins with.
+pub(super) const MALFORMED: &str = "failed to deserialize parameters: ";
+
+/// The arguments of a tool, read so that an object must be an object.
+pub struct Parameters<P>(pub P);
+
+impl<P: JsonSchema> JsonSchema for Parameters<P> {
+    fn schema_name() -> Cow<'static, str> {
+        P::schema_name()
+    }
+
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        P::json_schema(generator)
+    }
+}
+
+impl<S, P: DeserializeOwned> FromContextPart<ToolCallContext<'_, S>> for Parameters<P> {
+    fn from_context_part(context: &mut ToolCallContext<'_, S>) -> Result<Self, ErrorData> {
+        let arguments = context.arguments.take().unwrap_or_default();
+        let value = objects::from_value(Value::Object(arguments));
+        let malformed = |error| ErrorData::invalid_params(format!("{MALFORMED}{error}"), None);
+        Ok(Parameters(value.map_err(malformed)?))
+    }
+}
 
 macro_rules! params {
     ($(#[$doc:meta])* $name:ident { $($(#[$field_doc:meta])* $field:ident : $type:ty),* $(,)? }) => {

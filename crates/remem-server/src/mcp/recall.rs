@@ -1,13 +1,12 @@
 //! The tools that find again: hits of a search, and the block to read before an answer. No text
 //! that nobody vouches for leaves here without its mark.
 
-use super::params::{RecallParams, SearchParams};
+use super::params::{Parameters, RecallParams, SearchParams};
 use super::{MemoryTools, answer};
 use remem_core::sabotage;
 use remem_wire::memory::{SearchHit, SearchRequest};
 use remem_wire::reader::shown;
 use remem_wire::recall::RecallRequest;
-use rmcp::handler::server::wrapper::Parameters;
 use rmcp::model::{CallToolResult, ContentBlock};
 use rmcp::service::RequestContext;
 use rmcp::{RoleServer, tool, tool_router};

@@ -1,11 +1,10 @@
 //! The tools of workshop memory: earlier answers, the end of a thread or session, and what an
 //! action rests on.
 
-use super::params::{CloseParams, HistoryParams, LinkParams};
+use super::params::{CloseParams, HistoryParams, LinkParams, Parameters};
 use super::{MemoryTools, answer};
 use remem_wire::reader::shown;
 use remem_wire::workshop::{LinkPut, SlotAnswer, SlotHistory, SlotQuery};
-use rmcp::handler::server::wrapper::Parameters;
 use rmcp::model::CallToolResult;
 use rmcp::service::RequestContext;
 use rmcp::{RoleServer, tool, tool_router};

@@ -1,7 +1,7 @@
 //! Who may do what: scopes, expired and revoked keys, and what is open to everyone.
 
 use axum::http::StatusCode;
-use remem_core::{Permission, TenantId, Timestamp};
+use remem_core::{Permission, PrincipalId, TenantId, Timestamp};
 use remem_engine::keys::KeyRequest;
 use remem_testkit::server::MEMORY;
 use remem_testkit::{NOON, TestServer};
@@ -524,7 +524,7 @@ async fn each_operation_needs_its_scope() {
             "",
             "secrets:manage",
         ),
-        ("GET", "/metrics".to_owned(), "", "memory:admin"),
+        ("GET", "/metrics".to_owned(), "", "host:admin"),
         (
             "GET",
             "/v1/host/workspace/files".to_owned(),
@@ -661,6 +661,35 @@ async fn each_operation_needs_its_scope() {
             assert_eq!(unknown.header("www-authenticate"), "Bearer");
         }
     }
+}
+
+/// A key of few rights that ends; what it is told of itself, and that others are told nothing.
+#[tokio::test]
+async fn callers_are_told_who_they_are() {
+    let host = TestServer::new().await;
+    let request = KeyRequest {
+        tenant: TenantId::parse("b").unwrap(),
+        label: "of a laptop".into(),
+        permissions: vec![Permission::WorkspaceRead, Permission::MemoryRead],
+        expires_at: Some(Timestamp(NOON.0 + 60_000)),
+        principal: PrincipalId::parse("ana"),
+    };
+    let added = host.engine.add_key("laptop", request).await.unwrap();
+    let path = "/v1/host/remembrancer/whoami";
+    let answer = host.call("laptop", "GET", path, &[], "").await;
+    assert_eq!(
+        answer.json(),
+        json!({"tenant": "b", "principal": "ana", "scopes": ["memory:read", "workspace:read"],
+            "keyId": added.unwrap().id.as_str(), "expiresAt": "2023-11-14T22:14:20.000Z"})
+    );
+    assert_eq!(answer.header("cache-control"), "no-store");
+    let first = host.get(path).await.json();
+    assert_eq!(
+        (&first["tenant"], &first["expiresAt"]),
+        (&json!("a"), &Value::Null)
+    );
+    let nobody = host.call("", "GET", path, &[], "").await;
+    assert_eq!(nobody.status, StatusCode::UNAUTHORIZED);
 }
 
 #[tokio::test]
@@ -839,5 +868,5 @@ async fn every_operation_is_in_the_openapi_document() {
             "docs/api.md lacks `{operation}`"
         );
     }
-    assert_eq!(operations.len(), 118, "{operations:#?}");
+    assert_eq!(operations.len(), 119, "{operations:#?}");
 }

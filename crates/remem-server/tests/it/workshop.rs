@@ -579,3 +579,18 @@ async fn tools_mark_what_nobody_vouches_for() {
         "programs get the text as it is"
     );
 }
+
+/// However the caller names a memory of their own, answers show its full name.
+#[tokio::test]
+async fn lineage_and_audit_show_the_full_name_of_a_memory() {
+    let host = TestServer::new().await;
+    let me = host.get("/v1/host/remembrancer/whoami").await.json();
+    let full = format!("~{}/ops", me["principal"].as_str().unwrap());
+    let memory = format!("{MEMORY}/~%2Fops/entries");
+    let put = host.post(&memory, json!({"content": "x"})).await.json();
+    let id = put["id"].as_str().unwrap();
+    for what in ["lineage", "audit"] {
+        let shown = host.get(&format!("{memory}/{id}/{what}")).await.json();
+        assert_eq!(shown["memoryRef"], json!(full), "{what}: {shown}");
+    }
+}

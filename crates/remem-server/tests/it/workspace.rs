@@ -410,3 +410,28 @@ async fn a_repeated_request_is_answered_like_the_first_time() {
         3
     );
 }
+
+/// Everybody reads the index of archives: what it says must be the host's words.
+#[tokio::test]
+async fn callers_do_not_write_the_index_of_archives() {
+    let host = TestServer::new().await;
+    let refused = [
+        ("PUT", "MEMORY-INDEX.json"),
+        ("PUT", "MEMORY-INDEX.md"),
+        ("DELETE", "MEMORY-INDEX.json"),
+    ];
+    for (method, file) in refused {
+        let path = format!("/v1/host/workspace/files/{file}");
+        let body = r#"{"content": "{}"}"#;
+        let answer = host.call("key-of-a", method, &path, &[], body).await;
+        assert_eq!(
+            (answer.status.as_u16(), answer.code().as_str()),
+            (422, "validation_error"),
+            "{method} {file}: {}",
+            answer.json()
+        );
+        assert_eq!(answer.json()["details"], json!({"field": "path"}));
+    }
+    let files = host.get("/v1/host/workspace/files").await.json();
+    assert_eq!(files, json!({"files": []}));
+}

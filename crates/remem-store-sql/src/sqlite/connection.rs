@@ -93,11 +93,35 @@ pub(super) fn check_version() -> Result<(), StoreError> {
 
 /// The one connection that writes a file; creates and migrates it first.
 pub(super) fn writer(path: &Path, migrations: &[Migration]) -> Result<Connection, StoreError> {
+    let private = owners_alone(path);
+    private.map_err(|error| StoreError::Unavailable(Box::new(error)))?;
     let db = Connection::open(path).map_err(failed)?;
     prepare(&db)?;
     verify_pragma(&db, "journal_mode", "wal")?;
     migrate(&db, migrations)?;
     Ok(db)
+}
+
+/// Makes the file, or the one that is there, readable by its owner alone, whatever the folder is:
+/// SQLite gives its log and its shared memory the mode of the database. Those that are there from
+/// before are narrowed as well.
+fn owners_alone(path: &Path) -> std::io::Result<()> {
+    sabotage!(
+        "others-read-the-database",
+        match crate::private::new_file(path) {
+            Err(error) if error.kind() != std::io::ErrorKind::AlreadyExists => return Err(error),
+            _ => {}
+        }
+    );
+    for suffix in ["", "-wal", "-shm"] {
+        let mut name = path.as_os_str().to_owned();
+        name.push(suffix);
+        sabotage!(
+            "databases-of-before-stay-readable",
+            crate::private::narrow(Path::new(&name))?
+        );
+    }
+    Ok(())
 }
 
 /// A connection that only reads, for everything that runs. Its file exists: the writer was opened

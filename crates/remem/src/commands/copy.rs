@@ -59,7 +59,7 @@ pub async fn run(global: &Global, copy: &Copy) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The global `--tenant` has a default, which must not narrow a copy: only what was typed counts.
+/// The tenant that was typed. One of the environment is for everyday commands and narrows no copy.
 fn only_tenant() -> anyhow::Result<Option<TenantId>> {
     let Ok(matches) = Cli::command().try_get_matches_from(std::env::args_os()) else {
         return Ok(None);

@@ -1,13 +1,18 @@
 //! `remem export`: memory as JSON lines. Streams page by page, and an interrupted export into a
-//! file can go on: its position is kept beside the file until it is finished.
+//! file can go on: its position is kept beside the file until it is finished. What a host keeps and
+//! an export or its import does not carry is counted, said, and shown by the exit code.
 
-use super::door;
+use super::remote;
 use crate::cli::{Export, Global};
+use crate::output::LeftOut;
+use crate::{config, host};
 use anyhow::{Context, bail};
 use indicatif::ProgressBar;
-use remem_server::Door;
+use remem_core::sabotage;
+use remem_server::{Door, EngineDoor};
+use remem_wire::commitment::CommitmentsQuery;
 use remem_wire::memory::{EntryList, ListQuery, MemoriesQuery};
-use remem_wire::workshop::EntryFacets;
+use remem_wire::workshop::{EntryFacets, SlotQuery, TierName};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use std::fs::{self, File, OpenOptions};
@@ -26,6 +31,28 @@ struct Position {
     bytes: u64,
     entries: u64,
     memories: u64,
+    #[serde(default)]
+    left_out: Missing,
+}
+
+/// How much of what the host keeps the lines do not carry elsewhere.
+#[derive(Clone, Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Missing {
+    /// Entries whose question is in their line and is not taken up by an import.
+    slots: u64,
+    /// Earlier answers to those questions: they are in no line.
+    history: u64,
+    /// Entries of sessions and chat threads: their lines are passed over by an import.
+    transient: u64,
+    /// Commitments that wait for something: they are in no line.
+    commitments: u64,
+}
+
+impl Missing {
+    fn any(&self) -> bool {
+        self.slots + self.history + self.transient + self.commitments > 0
+    }
 }
 
 struct Exporter {
@@ -59,7 +86,26 @@ pub async fn run(global: &Global, export: &Export) -> anyhow::Result<()> {
         Some(memory_ref) => exporter.memory(memory_ref).await?,
         None => exporter.all().await?,
     }
+    exporter
+        .count_commitments(export.memory_ref.as_deref())
+        .await?;
     exporter.finish(global)
+}
+
+/// A store that is opened directly is exported whole, with the memories of all users.
+async fn door(global: &Global) -> anyhow::Result<Arc<dyn Door>> {
+    let config = config::load(global, None)?;
+    if !global.local {
+        return remote(global, &config).await;
+    }
+    let local = host::local_door(&config, global.local_tenant()).await?;
+    let tenant = local.caller.tenant();
+    let caller = sabotage!(
+        "a-local-export-leaves-users-out",
+        local.engine.local_reader_of_all(tenant).await?,
+        local.caller.clone()
+    );
+    Ok(Arc::new(EngineDoor { caller, ..local }))
 }
 
 /// What an entry has beside its text, unless it is as it would be taken for granted: a plain memory
@@ -162,6 +208,7 @@ impl Exporter {
             };
             let page = self.door.list(memory_ref, query).await?;
             cursor = page.next_cursor.clone();
+            self.count_history(memory_ref, &page).await?;
             self.page(memory_ref, page)?;
             if cursor.is_none() {
                 self.at.memories += 1;
@@ -178,6 +225,8 @@ impl Exporter {
                 line["metadata"] = json!(metadata);
             }
             if let Some(facets) = page.facets.remove(&entry.id) {
+                self.at.left_out.slots += u64::from(facets.slot.is_some());
+                self.at.left_out.transient += u64::from(facets.tier != TierName::Persistent);
                 beside(&mut line, &facets)?;
             }
             let line = line.to_string();
@@ -192,6 +241,42 @@ impl Exporter {
             .set_message(format!("{} entries", self.at.entries));
         self.progress.tick();
         self.save()
+    }
+
+    /// Counts the answers that stand behind those of a page.
+    async fn count_history(&mut self, memory_ref: &str, page: &EntryList) -> anyhow::Result<()> {
+        for (id, facets) in &page.facets {
+            let Some(slot) = &facets.slot else { continue };
+            let query = SlotQuery {
+                session: facets.session.clone(),
+            };
+            let history = self.door.history(memory_ref, slot, query).await?;
+            let earlier = history.answers.iter().filter(|one| one.entry.id != *id);
+            self.at.left_out.history += earlier.count() as u64;
+        }
+        Ok(())
+    }
+
+    /// Counts what is still waited for, in one memory or in all.
+    async fn count_commitments(&mut self, memory_ref: Option<&str>) -> anyhow::Result<()> {
+        for state in ["pending", "armed"] {
+            let mut cursor = None;
+            loop {
+                let query = CommitmentsQuery {
+                    memory_ref: memory_ref.map(str::to_owned),
+                    state: Some(state.to_owned()),
+                    cursor,
+                    limit: Some(0),
+                };
+                let page = self.door.commitments(query).await?;
+                self.at.left_out.commitments += page.commitments.len() as u64;
+                cursor = page.next_cursor;
+                if cursor.is_none() {
+                    break;
+                }
+            }
+        }
+        Ok(())
     }
 
     /// Written whole and renamed, so that an interruption leaves the old position or the new one.
@@ -209,15 +294,38 @@ impl Exporter {
         if let Some(state) = &self.state {
             fs::remove_file(state)?;
         }
-        let counts = json!({"memories": self.at.memories, "entries": self.at.entries, "bytes": self.at.bytes});
+        let missing = &self.at.left_out;
+        // Standard output may carry the entries themselves.
         if global.json {
-            // Standard output may carry the entries themselves.
+            let mut counts = json!({"memories": self.at.memories, "entries": self.at.entries, "bytes": self.at.bytes,
+                "leftOut": missing});
+            counts["leftOut"]["othersMemories"] = if global.local { json!(0) } else { Value::Null };
             eprintln!("{counts}");
         } else {
             eprintln!(
                 "{} entries of {} memories, {} bytes",
                 self.at.entries, self.at.memories, self.at.bytes
             );
+            eprintln!(
+                "left out: {} questions that entries answer, {} earlier answers, {} entries of sessions and chat \
+                 threads (written, and not imported), {} commitments; whom entries are about is never exported",
+                missing.slots, missing.history, missing.transient, missing.commitments
+            );
+            if !global.local {
+                eprintln!(
+                    "not seen: other users' own memories, which no key shows; --local exports them all"
+                );
+            }
+        }
+        if sabotage!(
+            "an-export-is-silent-about-what-it-leaves-out",
+            missing.any(),
+            false
+        ) {
+            return Err(LeftOut(
+                "what is counted as left out is not in the export, or will not be imported",
+            )
+            .into());
         }
         Ok(())
     }

@@ -4,9 +4,10 @@
 
 use super::door;
 use crate::cli::{Global, Import};
-use crate::output;
+use crate::output::{self, LeftOut};
 use anyhow::{Context, bail};
 use indicatif::{ProgressBar, ProgressStyle};
+use remem_core::{objects, sabotage};
 use remem_engine::ports::{Clock, SystemClock};
 use remem_server::Door;
 use remem_wire::memory::ImportRequest;
@@ -46,8 +47,7 @@ struct Line {
     valid_to: Option<Instant>,
     source: Option<SourceName>,
     /// An export tells the question and where it hung; here it answers none and hangs on nothing.
-    #[serde(rename = "slot")]
-    _slot: Option<IgnoredAny>,
+    slot: Option<IgnoredAny>,
     #[serde(rename = "session")]
     _session: Option<IgnoredAny>,
     #[serde(rename = "interaction")]
@@ -64,6 +64,9 @@ struct Counts {
     /// Of a session or a chat thread that is not here; a plain import is told as ever.
     #[serde(skip_serializing_if = "is_none")]
     transient: u64,
+    /// Entries that answered a question and answer none here; a plain import is told as ever.
+    #[serde(skip_serializing_if = "is_none")]
+    slots: u64,
     refused: u64,
 }
 
@@ -105,18 +108,30 @@ pub async fn run(global: &Global, import: &Import) -> anyhow::Result<()> {
         output::json(counts)?;
     } else {
         println!(
-            "{} lines: {} imported, {} skipped (id taken), {} expired, {} transient, {} refused",
+            "{} lines: {} imported, {} skipped (id taken), {} expired, {} transient, {} without their question, {} refused",
             counts.lines,
             counts.imported,
             counts.skipped,
             counts.expired,
             counts.transient,
+            counts.slots,
             counts.refused
         );
     }
     result?;
     if counts.refused > 0 {
         bail!("{} lines were refused; the rest is stored", counts.refused);
+    }
+    let left_out = counts.transient + counts.slots;
+    if sabotage!(
+        "an-import-is-silent-about-what-it-leaves-out",
+        left_out > 0,
+        false
+    ) {
+        return Err(LeftOut(
+            "entries of sessions and chat threads were passed over, and questions that entries answered were left out",
+        )
+        .into());
     }
     Ok(())
 }
@@ -160,7 +175,7 @@ impl Importer<'_> {
     }
 
     async fn line(&mut self, number: u64, text: &str) -> anyhow::Result<()> {
-        let line: Line = match serde_json::from_str(text) {
+        let line: Line = match objects::from_slice(text.as_bytes()) {
             Ok(line) => line,
             Err(error) => return self.refuse(number, &remem_wire::error::json_hint(&error)),
         };
@@ -175,6 +190,7 @@ impl Importer<'_> {
             self.counts.transient += 1;
             return Ok(());
         }
+        self.counts.slots += u64::from(line.slot.is_some());
         let Some(memory_ref) = line.memory_ref.or_else(|| self.import.memory_ref.clone()) else {
             return self.refuse(number, "it has no memoryRef, and --ref is not given");
         };

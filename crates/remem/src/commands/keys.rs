@@ -7,11 +7,19 @@ use crate::output;
 use crate::{config, host};
 use remem_core::permission::{self, ROLES};
 use remem_core::{ShapePolicy, TenantId};
-use remem_wire::admin::{KeyCreate, TenantQuery};
+use remem_wire::admin::{KeyCreate, KeyList, TenantQuery};
 use remem_wire::time::Instant;
 
 pub async fn run(global: &Global, command: &Key) -> anyhow::Result<()> {
-    let tenant = Some(global.tenant.clone());
+    // The request itself names the tenant, and a server refuses one that the key does not reach.
+    let tenant = match (&global.url, command) {
+        (Some(_), Key::List | Key::Revoke { .. }) => global.tenant.clone(),
+        _ => Some(global.local_tenant().to_owned()),
+    };
+    let unchecked = Global {
+        tenant: global.tenant.clone().filter(|_| global.url.is_none()),
+        ..global.clone()
+    };
     match command {
         Key::Create {
             scopes,
@@ -42,7 +50,7 @@ pub async fn run(global: &Global, command: &Key) -> anyhow::Result<()> {
                 expires_at,
                 principal: principal.clone(),
             };
-            let created = own_door(global).await?.create_key(request).await?;
+            let created = own_door(&unchecked).await?.create_key(request).await?;
             if global.json {
                 return output::json(&created);
             }
@@ -61,41 +69,17 @@ pub async fn run(global: &Global, command: &Key) -> anyhow::Result<()> {
             );
         }
         Key::List => {
-            let list = own_door(global).await?.keys(TenantQuery { tenant }).await?;
+            let list = own_door(&unchecked)
+                .await?
+                .keys(TenantQuery { tenant })
+                .await?;
             if global.json {
                 return output::json(&list);
             }
-            let show = |t: Option<Instant>| t.map_or_else(|| "-".to_owned(), |t| t.to_string());
-            let rows = list.keys.iter().map(|k| {
-                let created = k.created_at.to_string();
-                let expires = show(k.expires_at);
-                let revoked = show(k.revoked_at);
-                vec![
-                    k.id.clone(),
-                    k.principal.clone(),
-                    k.label.clone(),
-                    k.scopes.join(","),
-                    created,
-                    expires,
-                    revoked,
-                ]
-            });
-            output::table(
-                &[
-                    "ID",
-                    "PRINCIPAL",
-                    "LABEL",
-                    "SCOPES",
-                    "CREATED",
-                    "EXPIRES",
-                    "REVOKED",
-                ],
-                rows.collect(),
-                "no keys",
-            );
+            show(&list);
         }
         Key::Revoke { id } => {
-            own_door(global)
+            own_door(&unchecked)
                 .await?
                 .revoke_key(TenantQuery { tenant }, id)
                 .await?;
@@ -106,6 +90,37 @@ pub async fn run(global: &Global, command: &Key) -> anyhow::Result<()> {
         }
     }
     Ok(())
+}
+
+fn show(list: &KeyList) {
+    let time = |t: Option<Instant>| t.map_or_else(|| "-".to_owned(), |t| t.to_string());
+    let rows = list.keys.iter().map(|k| {
+        let created = k.created_at.to_string();
+        let expires = time(k.expires_at);
+        let revoked = time(k.revoked_at);
+        vec![
+            k.id.clone(),
+            k.principal.clone(),
+            k.label.clone(),
+            k.scopes.join(","),
+            created,
+            expires,
+            revoked,
+        ]
+    });
+    output::table(
+        &[
+            "ID",
+            "PRINCIPAL",
+            "LABEL",
+            "SCOPES",
+            "CREATED",
+            "EXPIRES",
+            "REVOKED",
+        ],
+        rows.collect(),
+        "no keys",
+    );
 }
 
 /// The scopes of a role.
@@ -125,7 +140,7 @@ async fn create_tenant(global: &Global) -> anyhow::Result<()> {
     if global.url.is_some() {
         return Ok(());
     }
-    let Some(tenant) = TenantId::parse(&global.tenant) else {
+    let Some(tenant) = TenantId::parse(global.local_tenant()) else {
         return Ok(());
     };
     let engine = host::engine(&config::load(global, None)?).await?;

@@ -25,6 +25,7 @@ mod rules;
 mod secrets;
 mod serve;
 mod tenants;
+mod whoami;
 mod workshop;
 
 use crate::cli::{Cli, Command, Config as ConfigCommand, Global};
@@ -33,6 +34,7 @@ use crate::host;
 use crate::http_door::HttpDoor;
 use crate::output;
 use clap::CommandFactory;
+use remem_core::sabotage;
 use remem_server::Door;
 use std::sync::Arc;
 
@@ -68,6 +70,7 @@ pub async fn run(cli: Cli) -> anyhow::Result<()> {
         Command::Stats { memory_ref } => entries::stats(global, memory_ref).await,
         Command::Memories => entries::memories(global).await,
         Command::Events(events) => events::run(global, events).await,
+        Command::Whoami => whoami::run(global).await,
         Command::Key(key) => keys::run(global, key).await,
         Command::Secret(secret) => secrets::run(global, secret).await,
         Command::Tenant(tenant) => tenants::run(global, tenant).await,
@@ -104,9 +107,11 @@ fn print_config(global: &Global) -> anyhow::Result<()> {
 async fn door(global: &Global) -> anyhow::Result<Arc<dyn Door>> {
     let config = config::load(global, None)?;
     if global.local {
-        return Ok(Arc::new(host::local_door(&config, &global.tenant).await?));
+        return Ok(Arc::new(
+            host::local_door(&config, global.local_tenant()).await?,
+        ));
     }
-    remote(global, &config)
+    remote(global, &config).await
 }
 
 /// The door for commands that administer the host or carry memory into another program: the
@@ -114,12 +119,28 @@ async fn door(global: &Global) -> anyhow::Result<Arc<dyn Door>> {
 async fn own_door(global: &Global) -> anyhow::Result<Arc<dyn Door>> {
     let config = config::load(global, None)?;
     match &global.url {
-        Some(_) => remote(global, &config),
-        None => Ok(Arc::new(host::local_door(&config, &global.tenant).await?)),
+        Some(_) => remote(global, &config).await,
+        None => Ok(Arc::new(
+            host::local_door(&config, global.local_tenant()).await?,
+        )),
     }
 }
 
-fn remote(global: &Global, config: &Config) -> anyhow::Result<Arc<dyn Door>> {
+/// The door to a server, once it is known to be of the tenant that was named: the key decides which
+/// tenant a server acts in.
+async fn remote(global: &Global, config: &Config) -> anyhow::Result<Arc<dyn Door>> {
+    let door = any_remote(global, config)?;
+    if let Some(named) = &global.tenant {
+        let is = door.whoami().await?.tenant;
+        if sabotage!("a-wrong-tenant-is-passed-over", is != *named, false) {
+            return Err(output::WrongTenant.into());
+        }
+    }
+    Ok(door)
+}
+
+/// The door to a server, whatever its key's tenant is.
+fn any_remote(global: &Global, config: &Config) -> anyhow::Result<Arc<dyn Door>> {
     let url = global
         .url
         .clone()

@@ -5,12 +5,13 @@ use crate::host::{self, BOOTSTRAP_FILE, DEFAULT_TENANT};
 use crate::jwt;
 use anyhow::Context;
 use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
-use remem_core::{Permission, TenantId};
+use remem_core::{Permission, TenantId, sabotage};
 use remem_engine::keys::KeyRequest;
 use remem_engine::ports::{Ids, RandomIds};
 use remem_engine::{Engine, runner};
 use remem_server::{App, serve};
 use remem_store_sql::private;
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::io::{IsTerminal, Write};
 use std::net::SocketAddr;
 use std::path::Path;
@@ -28,6 +29,7 @@ const BOOTSTRAP_KEY: &str = "REMEM_BOOTSTRAP_KEY";
 
 pub async fn run(config: &Config, seams: bool) -> anyhow::Result<()> {
     log_to_stderr(config)?;
+    raise_open_files();
     let host = host::open(config, seams).await?;
     let engine = host.engine;
     jwt::check(&config.auth.jwt, &engine).await?;
@@ -67,6 +69,23 @@ pub async fn run(config: &Config, seams: bool) -> anyhow::Result<()> {
     }
     tracing::info!("stopped");
     Ok(())
+}
+
+/// Lets this process open as many files as it may: every connection and every tenant's database is
+/// some, and many systems start a process with a limit far below the one that it may set itself.
+fn raise_open_files() {
+    let limit = getrlimit(Resource::Nofile);
+    let raised = Rlimit {
+        current: limit.maximum,
+        ..limit
+    };
+    // Without it the host serves fewer connections at once, and says so when it runs out.
+    sabotage!(
+        "open-files-stay-few",
+        if setrlimit(Resource::Nofile, raised).is_err() {
+            tracing::warn!("the limit on open files cannot be raised");
+        }
+    );
 }
 
 /// Listens from now on; tells which signal came.

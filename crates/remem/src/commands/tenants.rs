@@ -2,14 +2,13 @@
 
 use super::own_door;
 use crate::cli::{Global, Tenant};
-use crate::host::DEFAULT_TENANT;
 use crate::output;
 use remem_wire::admin::TenantPut;
 
 pub async fn run(global: &Global, command: &Tenant) -> anyhow::Result<()> {
-    // Administration is done from the default tenant, whatever --tenant says.
+    // Where the store is opened directly, administration is done from the default tenant.
     let door = own_door(&Global {
-        tenant: DEFAULT_TENANT.to_owned(),
+        tenant: global.tenant.clone().filter(|_| global.url.is_some()),
         ..global.clone()
     })
     .await?;

@@ -698,7 +698,8 @@ fn an_export_imported_elsewhere_exports_the_same() {
     let report: Value = serde_json::from_str(&exported.stderr).unwrap();
     assert_eq!(
         report,
-        json!({"memories": 3, "entries": 620, "bytes": bytes})
+        json!({"memories": 3, "entries": 620, "bytes": bytes, "leftOut": {"slots": 0, "history": 0,
+            "transient": 0, "commitments": 0, "othersMemories": null}})
     );
     assert!(
         !folder.path().join("1.jsonl.state").exists(),
@@ -734,6 +735,80 @@ fn an_export_imported_elsewhere_exports_the_same() {
             .exits(0)
             .json(),
         counts(620, 0, 620)
+    );
+}
+
+/// What the lines of an export do not carry is counted, and the exit code says that there is some.
+#[test]
+fn exports_and_imports_tell_what_they_leave_out() {
+    let folder = tempfile::tempdir().unwrap();
+    let here = folder.path().join("here");
+    std::fs::create_dir(&here).unwrap();
+    let server = Server::start(&here);
+    let remote = User {
+        dir: &here,
+        url: Some(&server.url),
+    };
+    let local = User {
+        dir: &here,
+        url: None,
+    };
+    let key = remote.json(&["key", "create", "--principal", "ana"]);
+    let key = text(&key["key"]);
+    let theirs = ["--key", &key, "put", "~/own", "Ana keeps bees"];
+    let mut command = remem();
+    run(command.args(["--url", &server.url]).args(theirs)).exits(0);
+    for answer in ["The pass is at noon", "The pass is at one"] {
+        remote.run(&["put", "m", answer, "--slot", "pass"]).exits(0);
+    }
+    remote
+        .run(&["put", "m", "We are in a hurry", "--interaction", "t1"])
+        .exits(0);
+    let promise = [
+        "commitment",
+        "create",
+        "m",
+        "Ship it",
+        "--predicate",
+        "the invoice has cleared",
+    ];
+    remote.run(&promise).exits(0);
+
+    let exported = remote.run(&["--json", "export"]).exits(7);
+    let report = exported.stderr.lines().next().unwrap().to_owned();
+    let report: Value = serde_json::from_str(&report).unwrap();
+    assert_eq!(
+        report["leftOut"],
+        json!({"slots": 1, "history": 1, "transient": 1, "commitments": 1, "othersMemories": null})
+    );
+    assert!(!exported.stdout.contains("bees"));
+    let told = remote.run(&["export"]).exits(7).stderr;
+    assert!(
+        told.contains("1 earlier answers") && told.contains("other users' own memories"),
+        "{told}"
+    );
+
+    let whole = local.run(&["export"]).exits(7);
+    assert!(
+        whole.stdout.contains("\"~ana/own\"") && whole.stdout.contains("bees"),
+        "{}",
+        whole.stdout
+    );
+    assert!(!whole.stderr.contains("other users"), "{}", whole.stderr);
+
+    let there = folder.path().join("there");
+    std::fs::create_dir(&there).unwrap();
+    let elsewhere = User {
+        dir: &there,
+        url: None,
+    };
+    let mut command = elsewhere.command(&["--json", "import", "-"]);
+    let imported = run_with_input(&mut command, &exported.stdout).exits(7);
+    let counts = imported.json();
+    assert_eq!(
+        (&counts["imported"], &counts["transient"], &counts["slots"]),
+        (&json!(2), &json!(1), &json!(1)),
+        "the answer and what was promised: {counts}"
     );
 }
 
@@ -780,7 +855,8 @@ async fn an_interrupted_export_goes_on_where_it_stopped() {
     let report: Value = serde_json::from_str(&resumed.stderr).unwrap();
     assert_eq!(
         report,
-        json!({"memories": 3, "entries": 620, "bytes": whole.len()})
+        json!({"memories": 3, "entries": 620, "bytes": whole.len(), "leftOut": {"slots": 0, "history": 0,
+            "transient": 0, "commitments": 0, "othersMemories": null}})
     );
     user.run(&["export", "--resume", file.to_str().unwrap()])
         .exits(1);

@@ -5,15 +5,14 @@
 //! Needs a Python that has the PyPI package `mcp`; its path is in `REMEM_TEST_PYTHON`.
 
 use crate::common;
-use crate::common::{KEY, Server, run};
+use crate::common::{KEY, Ran, Server, run};
 use reqwest::Method;
 use serde_json::json;
 use std::path::Path;
 use std::process::Command;
 
-/// Runs the client and requires that all its checks held, with a protocol version that begins like
-/// this.
-fn converse(arguments: &[&str], version: &str) {
+/// Runs the client to its end.
+fn client(arguments: &[&str]) -> Ran {
     let Some(python) = std::env::var_os("REMEM_TEST_PYTHON") else {
         panic!(
             "REMEM_TEST_PYTHON is not set: run `scripts/test`, which installs the MCP client for Python and sets it"
@@ -22,7 +21,13 @@ fn converse(arguments: &[&str], version: &str) {
     let script = Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("tests")
         .join("mcp_client.py");
-    let ran = run(Command::new(python).arg(script).args(arguments)).exits(0);
+    run(Command::new(python).arg(script).args(arguments))
+}
+
+/// Runs the client and requires that all its checks held, with a protocol version that begins like
+/// this.
+fn converse(arguments: &[&str], version: &str) {
+    let ran = client(arguments).exits(0);
     let held: usize = ran
         .stdout
         .split(' ')
@@ -78,6 +83,29 @@ fn the_newest_protocol_works_over_http() {
 #[test]
 fn the_older_handshake_works_over_http() {
     over_http("legacy", "2025-");
+}
+
+/// The set-up of the README: no server anywhere, and reminders fire all the same.
+#[test]
+fn a_reminder_fires_over_stdio() {
+    let folder = tempfile::tempdir().unwrap();
+    let place = folder.path().to_str().unwrap();
+    let ran = client(&["reminder", "auto", env!("CARGO_BIN_EXE_remem"), place]).exits(0);
+    assert!(ran.stdout.contains("the reminder fired"), "{}", ran.stdout);
+}
+
+/// Beside a server that has the folder open, leases see to it that a reminder fires once.
+#[tokio::test]
+async fn a_reminder_fires_once_beside_a_server() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = Server::start(folder.path());
+    let place = folder.path().to_str().unwrap();
+    client(&["reminder", "auto", env!("CARGO_BIN_EXE_remem"), place]).exits(0);
+    let path = "/v1/host/remembrancer/events?limit=0";
+    let events = server.client().get(path).await.is(200).json();
+    let fired = events["events"].as_array().unwrap().iter();
+    let fired = fired.filter(|event| event["type"] == "commitment.fired");
+    assert_eq!(fired.count(), 1, "{events}");
 }
 
 #[tokio::test]

@@ -247,7 +247,8 @@ fn the_past_is_asked_for_and_carried_elsewhere() {
         );
         user.json(&["put", "team", "In passing.", "--interaction", "t"]);
         let file = user.dir.join("team.jsonl");
-        user.text(&["export", file.to_str().unwrap(), "--ref", "team"]);
+        user.run(&["export", file.to_str().unwrap(), "--ref", "team"])
+            .exits(7);
         let lines = std::fs::read_to_string(&file)
             .unwrap()
             .replace("\"team\"", "\"copy\"");
@@ -256,7 +257,8 @@ fn the_past_is_asked_for_and_carried_elsewhere() {
             "{lines}"
         );
         std::fs::write(&file, lines).unwrap();
-        let done = user.json(&["import", file.to_str().unwrap()]);
+        let done = user.run(&["--json", "import", file.to_str().unwrap()]);
+        let done = done.exits(7).json();
         assert_eq!(
             (&done["imported"], &done["transient"], &done["refused"]),
             (&json!(1), &json!(1), &json!(0)),

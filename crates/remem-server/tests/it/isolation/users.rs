@@ -365,6 +365,10 @@ const EXPLAINED: &[(&str, &[&str])] = &[
         &["GET /v1/host/remembrancer/embeddings"],
     ),
     (
+        "about the caller itself, not about a tenant's memories",
+        &["GET /v1/host/remembrancer/whoami"],
+    ),
+    (
         "about the host, not about a tenant's memories",
         &[
             "GET /.well-known/openwop",

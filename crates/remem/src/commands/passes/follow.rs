@@ -27,11 +27,11 @@ impl Opened {
         let config = config::load(global, None)?;
         if !global.local {
             return Ok(Opened {
-                door: remote(global, &config)?,
+                door: remote(global, &config).await?,
                 local: None,
             });
         }
-        let local = host::local_door(&config, &global.tenant).await?;
+        let local = host::local_door(&config, global.local_tenant()).await?;
         Ok(Opened {
             door: Arc::new(local.clone()),
             local: Some(local),

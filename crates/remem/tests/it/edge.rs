@@ -1,0 +1,133 @@
+//! The edge of a host, where callers need no key: what they may choose does not grow metrics or show
+//! in the log, and a request names one host.
+
+use crate::common::{KEY, Server};
+use std::io::{Read, Write};
+use std::net::TcpStream;
+
+const CANARY: &str = "CANARYMETHOD";
+
+/// Sends bytes over a connection of their own; gives the whole answer.
+fn raw(server: &Server, request: &str) -> String {
+    let address = server.url.strip_prefix("http://").unwrap();
+    let mut stream = TcpStream::connect(address).unwrap();
+    stream.write_all(request.as_bytes()).unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    answer
+}
+
+#[tokio::test]
+async fn a_method_of_one_s_own_choice_is_no_label_and_no_text_of_the_log() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = Server::start_with(folder.path(), &[], &[("REMEM_LOG__LEVEL", "trace")]);
+    for n in 0..50 {
+        for path in ["/health", "/nowhere", "/mcp"] {
+            let method = format!("{CANARY}{n}");
+            let answer = raw(
+                &server,
+                &format!("{method} {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"),
+            );
+            assert!(answer.starts_with("HTTP/1.1 4"), "{answer}");
+            assert!(!answer.contains(CANARY), "{answer}");
+        }
+    }
+    let metrics = server.client().get("/metrics").await.is(200).text;
+    assert!(
+        metrics.contains("method=\"other\""),
+        "they are counted: {metrics}"
+    );
+    assert!(!metrics.contains(CANARY), "{metrics}");
+    assert!(!server.output().contains(CANARY));
+}
+
+#[test]
+fn a_request_names_one_host() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = Server::start(folder.path());
+    let ask = |version: &str, hosts: &str| {
+        let head = format!("GET /v1/host/remembrancer/memory {version}\r\n{hosts}");
+        let rest = format!("Authorization: Bearer {KEY}\r\nConnection: close\r\n\r\n");
+        let answer = raw(&server, &format!("{head}{rest}"));
+        answer[9..12].to_owned()
+    };
+    assert_eq!(ask("HTTP/1.1", "Host: x\r\n"), "200");
+    assert_eq!(ask("HTTP/1.1", ""), "400");
+    assert_eq!(ask("HTTP/1.1", "Host: x\r\nHost: x\r\n"), "400");
+    assert_eq!(ask("HTTP/1.1", "Host: x\r\nHost: y\r\n"), "400");
+    assert_eq!(
+        ask("HTTP/1.0", ""),
+        "200",
+        "the older version has no such header"
+    );
+}
+
+/// Whatever the folder is, the files in it are their owner's alone, those of an earlier version too.
+#[cfg(unix)]
+#[test]
+fn files_are_their_owner_s_alone() {
+    use std::os::unix::fs::PermissionsExt;
+    let folder = tempfile::tempdir().unwrap();
+    let open = |mode| std::fs::Permissions::from_mode(mode);
+    std::fs::set_permissions(folder.path(), open(0o755)).unwrap();
+    let files = || {
+        let mut found: Vec<std::path::PathBuf> = Vec::new();
+        for place in [folder.path().to_owned(), folder.path().join("tenants")] {
+            let entries = std::fs::read_dir(place).unwrap();
+            found.extend(entries.map(|entry| entry.unwrap().path()));
+        }
+        found.retain(|path| path.is_file());
+        found
+    };
+    let mut server = Server::start(folder.path());
+    let seen = files();
+    assert!(
+        seen.iter()
+            .any(|f| f.to_string_lossy().ends_with("default.db-wal")),
+        "{seen:?}"
+    );
+    for round in ["new", "of before"] {
+        for file in files() {
+            let mode = std::fs::metadata(&file).unwrap().permissions().mode() & 0o777;
+            assert_eq!(mode, 0o600, "{round}: {}", file.display());
+        }
+        server.kill9();
+        for file in files() {
+            std::fs::set_permissions(&file, open(0o644)).unwrap();
+        }
+        for name in ["host.key", "bootstrap.key"] {
+            // Written once and never again: not the server's to mend.
+            let _ = std::fs::set_permissions(folder.path().join(name), open(0o600));
+        }
+        server = Server::start(folder.path());
+    }
+}
+
+/// Many systems start a process with room for few files, and let it make more.
+#[cfg(target_os = "linux")]
+#[test]
+fn as_many_files_may_be_open_as_the_system_lets() {
+    use std::io::{BufRead, BufReader};
+    let folder = tempfile::tempdir().unwrap();
+    let serve =
+        "ulimit -Sn 64; ulimit -Hn 512; exec \"$0\" serve --listen 127.0.0.1:0 --data-dir \"$1\"";
+    let mut child = std::process::Command::new("sh")
+        .args(["-c", serve, env!("CARGO_BIN_EXE_remem")])
+        .arg(folder.path())
+        .env_clear()
+        .stdout(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut greeting = String::new();
+    let read = BufReader::new(child.stdout.take().unwrap()).read_line(&mut greeting);
+    let limits = std::fs::read_to_string(format!("/proc/{}/limits", child.id()));
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert!(read.is_ok() && greeting.contains("is ready"), "{greeting}");
+    let limits = limits.unwrap();
+    let line = limits
+        .lines()
+        .find(|line| line.starts_with("Max open files"));
+    let figures: Vec<&str> = line.unwrap().split_whitespace().skip(3).take(2).collect();
+    assert_eq!(figures, ["512", "512"]);
+}
