@@ -5,7 +5,7 @@ use axum::http::Request;
 use futures_util::stream::{self, StreamExt};
 use remem_core::Policy;
 use remem_testkit::server::MEMORY;
-use remem_testkit::{DEADLINE, TestServer};
+use remem_testkit::{TestServer, deadline};
 use std::convert::Infallible;
 
 /// One byte, and then nothing more.
@@ -29,7 +29,7 @@ async fn a_body_that_does_not_arrive_is_given_up() {
             .header("host", "localhost")
             .body(trickle())
             .unwrap();
-        let answer = tokio::time::timeout(DEADLINE / 4, host.send(request)).await;
+        let answer = tokio::time::timeout(deadline() / 4, host.send(request)).await;
         let answer = answer.unwrap_or_else(|_| panic!("{path} waits for ever"));
         assert_eq!(
             (answer.status.as_u16(), answer.code().as_str()),
