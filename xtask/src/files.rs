@@ -23,7 +23,7 @@ const OVER: [(&str, &str, usize); 15] = [
     ("crates/remem-store-sql/src/copy/postgres.rs", "", 629),
     ("crates/remem-store-sql/src/copy/sqlite.rs", "", 675),
     ("crates/remem-store-sql/src/postgres/apply.rs", "apply", 135),
-    ("crates/remem-store-sql/src/postgres/lineage.rs", "", 616),
+    ("crates/remem-store-sql/src/postgres/lineage.rs", "", 617),
     ("crates/remem-store-sql/src/postgres/mod.rs", "", 606),
     ("crates/remem-store-sql/src/postgres/save.rs", "", 681),
     ("crates/remem-store-sql/src/postgres/save.rs", "calls", 214),

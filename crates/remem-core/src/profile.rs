@@ -3,6 +3,7 @@
 //! contract (the guard's threshold and floor, the cells, the anchors) is not here, because no
 //! profile may change it.
 
+use crate::admission::UNTRUSTED_TAG;
 use crate::entry::{Draft, Tier, Typology};
 use crate::ids::{MemoryRef, Timestamp, WorldId};
 use crate::promote::UNITS_MIN;
@@ -120,8 +121,22 @@ impl Profile {
     /// The draft as this memory takes it: its kind, world, slot, window and evidence. `who` is
     /// whoever says it.
     pub fn shape(&self, mut draft: Draft, who: &str, now: Timestamp) -> Result<Draft, Rejection> {
+        // The tag alone says it, too; and whatever is compared below has to know.
+        if draft.tags.iter().any(|tag| tag == UNTRUSTED_TAG) {
+            sabotage!(
+                "a-tagged-text-takes-an-answer-s-place",
+                draft.facets.trust = Trust::Untrusted
+            );
+        }
         if draft.untyped && self.classifies {
             draft.typology = classify(&draft.content);
+            // An order that nobody vouches for is something that was read.
+            if draft.typology == Typology::Procedural && draft.facets.trust == Trust::Untrusted {
+                sabotage!(
+                    "untrusted-text-becomes-a-procedure",
+                    draft.typology = Typology::Semantic
+                );
+            }
             // A transcript is kept with its session; where somebody wants it for good, it is a
             // statement.
             match (draft.typology, draft.tier) {

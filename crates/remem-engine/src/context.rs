@@ -11,8 +11,9 @@ use crate::search::{Mode, SearchRequest, Searched};
 use crate::tokens::O200k;
 use remem_core::recall::{Block, Shown, compile, fit};
 use remem_core::sabotage;
-use remem_core::{Entry, EntryId, Permission, Rejection, Typology};
+use remem_core::{Entry, EntryId, Permission, Rejection, Scope, Trust, Typology};
 use remem_store::{Filter, Page, ReadAt};
+use std::cmp::Reverse;
 
 /// Entries that a list within a budget is picked from.
 const LISTED_MAX: u32 = 200;
@@ -127,11 +128,7 @@ impl Engine {
                 typology: Some(typology),
                 ..filter.clone()
             };
-            let page = Page {
-                limit: STANDING_MAX,
-                after: None,
-            };
-            let found = self.parts.store.list(&scope, &filter, &page, at).await?;
+            let found = self.most_trusted(&scope, &filter, at).await?;
             // Of statements, those that answer a question for good: a slot is what another answer
             // would take the place of.
             standing.extend(
@@ -145,6 +142,39 @@ impl Engine {
             self.show(caller, standing, at).await,
             Ok(standing)
         )
+    }
+
+    /// Entries that somebody vouches for: the most trusted ones, and of those the newest. However
+    /// many of less trust were written since, they push none of them out.
+    async fn most_trusted(
+        &self,
+        scope: &Scope,
+        filter: &Filter,
+        at: &ReadAt,
+    ) -> Result<Vec<Entry>, EngineError> {
+        let page = Page {
+            limit: STANDING_MAX,
+            after: None,
+        };
+        let list = async |least| {
+            let filter = Filter {
+                trust_at_least: Some(least),
+                ..filter.clone()
+            };
+            self.parts.store.list(scope, &filter, &page, at).await
+        };
+        let mut found = list(Trust::Model).await?;
+        if found.len() < STANDING_MAX as usize {
+            return Ok(found);
+        }
+        for least in [Trust::Tool, Trust::Action, Trust::Operator] {
+            found.extend(list(least).await?);
+        }
+        found
+            .sort_by_key(|entry| Reverse((entry.facets.trust, entry.created_at, entry.id.clone())));
+        found.dedup_by(|a, b| a.id == b.id);
+        found.truncate(STANDING_MAX as usize);
+        Ok(found)
     }
 
     /// The newest entries, or those that answer a query best, within a budget. Whole entries only.

@@ -75,7 +75,7 @@ pub struct SearchRequest {
     pub time: TimeUse,
     /// Entries to show before and after each hit.
     pub neighbours: u32,
-    /// Hits of one source at the most.
+    /// Hits of one source at the most; if absent, a source that nobody vouches for gets two of ten.
     pub per_source: Option<u32>,
     /// Answer nothing rather than what is probably irrelevant.
     pub abstain: bool,
@@ -366,6 +366,7 @@ impl Searching<'_> {
             now: self.at.instant(),
             weights: Weights::default(),
             per_source: self.request.per_source,
+            per_untrusted_source: Some(untrusted_share(self.limit)),
             when: self.when.as_ref().map(When::range),
             lexical_best: found.lexical_best,
         };
@@ -461,6 +462,11 @@ impl Searching<'_> {
     }
 }
 
+/// So many of `limit` hits may be of one source that nobody vouches for: two of ten.
+fn untrusted_share(limit: usize) -> u32 {
+    u32::try_from(limit / 5).unwrap_or(u32::MAX).max(1)
+}
+
 fn check(request: &SearchRequest) -> Result<(), Rejection> {
     if request.neighbours > NEIGHBOURS_MAX {
         return Err(Rejection::Invalid {
@@ -505,6 +511,9 @@ fn within(filter: &Filter, when: &When) -> Filter {
 /// those that it finds.
 fn lets_through(filter: &Filter, entry: &Entry) -> bool {
     filter.tags.iter().all(|tag| entry.tags.contains(tag))
+        && filter
+            .trust_at_least
+            .is_none_or(|least| entry.facets.trust >= least)
         && filter
             .created_from
             .is_none_or(|from| entry.created_at >= from)

@@ -2,7 +2,7 @@
 //! subject.
 
 use crate::store::RowCursor;
-use remem_core::{EntryId, MemoryRef, Reason, Timestamp, Typology};
+use remem_core::{EntryId, MemoryRef, Reason, Timestamp, Trust, Typology};
 
 /// A signature, with what consolidation orders entries by.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -15,6 +15,8 @@ pub struct Signed {
     pub created_at: Timestamp,
     /// Its kind.
     pub typology: Typology,
+    /// How far it is believed.
+    pub trust: Trust,
     /// The pass that computed it.
     pub pass: u64,
     /// As it was given.

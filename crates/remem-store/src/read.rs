@@ -2,7 +2,7 @@
 
 use remem_core::{
     Embedding, Entry, EntryId, InteractionId, MemoryRef, ModelId, Revision, RunId, SessionId, Tier,
-    Timestamp, Typology,
+    Timestamp, Trust, Typology,
 };
 
 /// The moment a read looks at. Every read takes one, so none can forget that entries expire.
@@ -59,6 +59,19 @@ pub struct Filter {
     pub session: Option<SessionId>,
     /// Hanging on this chat thread.
     pub interaction: Option<InteractionId>,
+    /// Believed at least so far.
+    pub trust_at_least: Option<Trust>,
+}
+
+impl Filter {
+    /// The names of the trusts that it lets through, as a list for SQL; `None` for all.
+    #[must_use]
+    pub fn trust_names(&self) -> Option<String> {
+        let least = self.trust_at_least?;
+        let names = Trust::ALL.into_iter().filter(|trust| *trust >= least);
+        let quoted: Vec<String> = names.map(|trust| format!("'{}'", trust.as_str())).collect();
+        Some(quoted.join(", "))
+    }
 }
 
 /// Where a page of a list (newest first) goes on: after this entry.

@@ -212,6 +212,7 @@ pub fn handle(told: &Told, fresh: bool) -> Handle {
         created_at,
         order,
         class: 0,
+        trust: crate::trust::Trust::Model,
         fresh,
         signature: told.signature,
     }

@@ -1,4 +1,4 @@
-//! The planner: leader clustering over one memory, newest entry first, driven by a caller that
+//! The planner: leader clustering over one memory, the most trusted and then the newest entry first, driven by a caller that
 //! streams entries from wherever they are. First every entry's signature (`Planner::add`); then
 //! only those texts that can matter, in order (`Cover::wanted`, `Cover::offer`); decisions come out
 //! as they are made.
@@ -17,6 +17,8 @@ use super::buckets::{NONE, meet};
 use super::cover::Cover;
 use super::signature::{BANDS, Signature, splitmix};
 use crate::ids::Timestamp;
+use crate::sabotage;
+use crate::trust::Trust;
 use std::cmp::Reverse;
 use std::collections::HashSet;
 
@@ -34,6 +36,8 @@ pub struct Handle {
     pub order: u64,
     /// Only entries of one class are compared.
     pub class: u32,
+    /// How far it is believed. Of two that say the same the one that is believed more stays.
+    pub trust: Trust,
     /// Not yet compared by a completed pass. The others are confirmed: no two of them are compared
     /// again.
     pub fresh: bool,
@@ -45,14 +49,16 @@ pub struct Handle {
 /// be merged by the next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Decision {
-    /// `member` says the same as `leader`, which is newer and takes over its sources.
+    /// `member` says the same as `leader`, which is believed more, or as far and newer, and takes
+    /// over its sources.
     Merge {
         /// The entry to archive.
         member: u64,
         /// The entry that stays.
         leader: u64,
     },
-    /// `by` gives a newer answer to the question that `old` answered.
+    /// `by`, which is believed at least as far, gives a newer answer to the question that `old`
+    /// answered.
     Supersede {
         /// The entry to archive.
         old: u64,
@@ -82,6 +88,7 @@ pub(super) type Order = Reverse<(Timestamp, u64, u64)>;
 
 /// What is kept of an entry. Its bands are keys first and numbers of buckets later.
 pub(super) struct Known {
+    pub trust: Reverse<Trust>,
     pub order: Order,
     pub class: u32,
     pub fresh: bool,
@@ -90,6 +97,7 @@ pub(super) struct Known {
 
 struct Filled {
     question: (u32, u64),
+    trust: Reverse<Trust>,
     order: Order,
     value: u64,
 }
@@ -121,6 +129,11 @@ impl Planner {
     /// Tells of an entry. In any order, each once.
     pub fn add(&mut self, handle: Handle) {
         let order = Reverse((handle.created_at, handle.order, handle.row));
+        let trust = sabotage!(
+            "an-echo-takes-the-operator-s-place",
+            Reverse(handle.trust),
+            Reverse(Trust::Model)
+        );
         let Signature {
             mut bands,
             slot,
@@ -137,11 +150,13 @@ impl Planner {
         if slot != 0 {
             self.filled.push(Filled {
                 question: (handle.class, slot),
+                trust,
                 order,
                 value,
             });
         }
         self.known.push(Known {
+            trust,
             order,
             class: handle.class,
             fresh: handle.fresh,
@@ -162,7 +177,7 @@ impl Planner {
         let decisions = decide_slots(filled);
         let out: HashSet<u64> = decisions.iter().map(Decision::loser).collect();
         known.retain(|entry| !out.contains(&entry.row()));
-        known.sort_unstable_by_key(|entry| entry.order);
+        known.sort_unstable_by_key(|entry| (entry.trust, entry.order));
         let buckets = meet(&mut known);
         known.retain(|entry| entry.bands.iter().any(|&bucket| bucket != NONE));
         known.shrink_to_fit();
@@ -170,26 +185,31 @@ impl Planner {
     }
 }
 
-/// Of each question the newest answer stays. An older one that says the same is merged, unless a
-/// caller could find it by other tags or metadata: then it stays, once for each set of them.
-/// Whichever of those goes later, nothing new follows.
+/// Of each question the newest answer stays, and an older one that is believed more. One that says
+/// the same as one that stays is merged into it, unless a caller could find it by other tags or
+/// metadata: then it stays, once for each set of them. Whichever of those goes later, nothing new
+/// follows.
 fn decide_slots(mut filled: Vec<Filled>) -> Vec<Decision> {
-    filled.sort_unstable_by_key(|answer| (answer.question, answer.order));
+    filled.sort_unstable_by_key(|answer| (answer.question, answer.trust, answer.order));
     let mut decisions = Vec::new();
     for group in filled.chunk_by(|a, b| a.question == b.question) {
-        let newest = &group[0];
-        let mut kept: Vec<&Filled> = vec![newest];
-        for answer in &group[1..] {
+        // Each is believed at least as far as what comes after it.
+        let mut kept: Vec<&Filled> = Vec::new();
+        for answer in group {
             let row = answer.order.0.2;
-            if answer.value >> 32 != newest.value >> 32 {
-                decisions.push(Decision::Supersede {
-                    old: row,
-                    by: newest.order.0.2,
-                });
-            } else if let Some(same) = kept.iter().find(|other| other.value == answer.value) {
+            let same = kept.iter().find(|other| other.value == answer.value);
+            let denies = |other: &&&Filled| {
+                other.order < answer.order && other.value >> 32 != answer.value >> 32
+            };
+            if let Some(same) = same {
                 decisions.push(Decision::Merge {
                     member: row,
                     leader: same.order.0.2,
+                });
+            } else if let Some(newer) = kept.iter().filter(denies).min_by_key(|other| other.order) {
+                decisions.push(Decision::Supersede {
+                    old: row,
+                    by: newer.order.0.2,
                 });
             } else {
                 kept.push(answer);

@@ -324,6 +324,7 @@ fn ids_order_entries_of_one_instant() {
             created_at: same,
             order: order_key(id),
             class: 0,
+            trust: crate::trust::Trust::Model,
             fresh: true,
             signature,
         });

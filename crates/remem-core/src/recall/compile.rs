@@ -64,8 +64,9 @@ struct Piece<'a> {
     text: String,
 }
 
-/// The text of standing entries and hits, within `budget` tokens as `count` counts them. Standing
-/// entries get at most half of it; hits get what they leave. Of each, the entries are as many as
+/// The text of standing entries and hits, within `budget` tokens as `count` counts them. Procedures
+/// stand before facts, what is believed more before what is believed less, and then the oldest
+/// first; what nobody vouches for does not stand. Standing entries get at most half of the budget; hits get what they leave. Of each, the entries are as many as
 /// fit from the first one on (see [`fit`]).
 #[must_use]
 pub fn compile(
@@ -75,7 +76,19 @@ pub fn compile(
     budget: usize,
 ) -> Block {
     let mut sorted: Vec<&Entry> = standing.to_vec();
-    sorted.sort_by_key(|entry| (Reverse(entry.typology), entry.created_at, &entry.id));
+    // What nobody vouches for may be found; it never stands.
+    sabotage!(
+        "untrusted-text-stands",
+        sorted.retain(|entry| !fence::is_untrusted(entry))
+    );
+    sorted.sort_by_key(|entry| {
+        let trust = sabotage!(
+            "age-comes-before-trust",
+            Reverse(entry.facets.trust),
+            Reverse(Trust::Model)
+        );
+        (Reverse(entry.typology), trust, entry.created_at, &entry.id)
+    });
     sorted.dedup_by_key(|entry| &entry.id);
     let pieces: Vec<Piece<'_>> = sorted.iter().map(|entry| piece(entry, None)).collect();
     let mut block = Block::default();

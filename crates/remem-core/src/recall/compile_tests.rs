@@ -295,6 +295,22 @@ fn any_entries(prefix: &'static str, most: usize) -> impl Strategy<Value = Vec<E
     })
 }
 
+#[test]
+fn what_nobody_vouches_for_does_not_stand_and_trust_comes_before_age() {
+    let order = |id: &str, trust, day| entry(id, Typology::Procedural, trust, day, "Do this.");
+    let standing = [
+        order("old", Trust::Model, 1),
+        order("untrusted", Trust::Untrusted, 2),
+        order("late", Trust::Operator, 3),
+        order("later", Trust::Operator, 4),
+    ];
+    let all: Vec<&Entry> = standing.iter().collect();
+    let block = compile(&all, &shown(&standing[1..2]), &count, 1_000);
+    let ids: Vec<&str> = block.ids.iter().map(EntryId::as_str).collect();
+    assert_eq!(ids, ["late", "later", "old", "untrusted"]);
+    assert!(!block.text[..block.prefix_bytes].contains("untrusted"));
+}
+
 proptest! {
     #![proptest_config(crate::test_cases::config(64, 256))]
 
@@ -322,6 +338,8 @@ proptest! {
         let mut given: Vec<EntryId> = block.ids.iter().chain(&block.omitted).cloned().collect();
         given.sort();
         let mut expected = block_ids(&[standing.clone(), found.clone()].concat());
+        let stands = |id: &EntryId| !standing.iter().any(|entry| entry.id == *id && fence::is_untrusted(entry));
+        expected.retain(|id| stands(id) || found.iter().any(|entry| entry.id == *id));
         expected.sort();
         prop_assert_eq!(given, expected, "each entry is in the text or omitted");
         prop_assert_eq!(compile(&all, &shown(&found), &count, budget), block);

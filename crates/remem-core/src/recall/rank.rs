@@ -6,6 +6,7 @@
 //! words = lexical + typo; fused = (1 - meaning) * words / best words + meaning * cosine / best
 //! cosine; without vectors, words alone.
 
+use super::fence;
 use super::{WHOLE, ppm, share};
 use crate::entry::{Entry, Tier, Typology};
 use crate::ids::{EntryId, Timestamp};
@@ -139,6 +140,9 @@ pub struct RankRequest {
     /// At most so many hits of one source: the `source` in the metadata, else the session. What has
     /// neither is not counted.
     pub per_source: Option<u32>,
+    /// At most so many hits of one source that nobody vouches for; those without a source are of
+    /// one. Counts where `per_source` is not given.
+    pub per_untrusted_source: Option<u32>,
     /// The range that the query speaks of: nearness to it takes the place of recency.
     pub when: Option<Range<Timestamp>>,
     /// The greatest BM25 that the query could reach; only [`super::Signals`] looks at it.
@@ -233,9 +237,16 @@ pub fn rank<'a>(
         }
     }
     hits.sort_by(|a, b| order(a.score, a.entry).cmp(&order(b.score, b.entry)));
-    match request.per_source {
-        Some(most) => capped(&hits, most),
-        None => hits,
+    match (request.per_source, request.per_untrusted_source) {
+        (Some(most), _) => capped(&hits, most, |entry| source(entry).map(Some)),
+        (None, Some(most)) => capped(&hits, most, |entry| {
+            sabotage!(
+                "an-untrusted-source-fills-an-answer",
+                fence::is_untrusted(entry).then(|| source(entry)),
+                None
+            )
+        }),
+        (None, None) => hits,
     }
 }
 
@@ -441,11 +452,18 @@ fn source(entry: &Entry) -> Option<(bool, &str)> {
     })
 }
 
-/// The hits without those that come after `most` of their source.
-fn capped<'a>(hits: &[Ranked<'a>], most: u32) -> Vec<Ranked<'a>> {
-    let mut counts: BTreeMap<(bool, &str), u32> = BTreeMap::new();
+/// What hits are counted by; `None` for those of no named source.
+type Source<'a> = Option<(bool, &'a str)>;
+
+/// The hits without those that come after `most` of their source, where `counted` names one.
+fn capped<'a>(
+    hits: &[Ranked<'a>],
+    most: u32,
+    counted: impl Fn(&'a Entry) -> Option<Source<'a>>,
+) -> Vec<Ranked<'a>> {
+    let mut counts: BTreeMap<Source<'a>, u32> = BTreeMap::new();
     let mut keeps = |hit: &&Ranked<'a>| {
-        let Some(source) = source(hit.entry) else {
+        let Some(source) = counted(hit.entry) else {
             return true;
         };
         let count = counts.entry(source).or_default();

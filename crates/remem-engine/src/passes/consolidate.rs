@@ -244,6 +244,7 @@ fn handle(row: RowCursor, entry: &Entry, signature: Signature, fresh: bool) -> H
         created_at,
         order,
         class: class(entry.typology),
+        trust: entry.facets.trust,
         fresh,
         signature,
     }
@@ -294,6 +295,7 @@ async fn load(
                     created_at: signed.created_at,
                     order,
                     class: class(signed.typology),
+                    trust: signed.trust,
                     fresh,
                     signature,
                 },

@@ -22,5 +22,6 @@ mod recall;
 mod runs;
 mod schedules;
 mod simulation;
+mod trust;
 mod webhooks;
 mod workshop;

@@ -427,7 +427,7 @@ impl Gate {
         limit: u32,
     ) -> Result<Vec<Signed>, StoreError> {
         let sql = format!(
-            "SELECT g.scope_id, g.row_id, e.id, e.created_at, e.typology, g.pass, g.signature FROM remem.signature g
+            "SELECT g.scope_id, g.row_id, e.id, e.created_at, e.typology, g.pass, g.signature, e.trust FROM remem.signature g
              JOIN remem.entry e ON e.tenant_id = g.tenant_id AND e.scope_id = g.scope_id AND e.row_id = g.row_id
              WHERE g.tenant_id = $1 AND g.scope_id = {SCOPE} AND g.row_id > $3 AND e.row_id > $3 AND {ELIGIBLE} ORDER BY g.row_id LIMIT $4"
         );
@@ -592,6 +592,7 @@ fn signed(row: &Row) -> Result<Signed, StoreError> {
         typology: typology.parse().map_err(|_| MALFORMED)?,
         pass: get_u64(row, 5)?,
         signature: get(row, 6)?,
+        trust: get::<&str>(row, 7)?.parse().map_err(|_| MALFORMED)?,
     })
 }
 

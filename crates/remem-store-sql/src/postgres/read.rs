@@ -326,8 +326,11 @@ fn has_tag(fence: &str) -> String {
     )
 }
 
-/// Which tier, kind, session and chat thread `e` must be of.
+/// Which tier, kind, session, chat thread and trust `e` must be of.
 pub(super) fn push_cell<'a>(statement: &mut Statement<'a>, filter: &'a Filter) {
+    if let Some(names) = filter.trust_names() {
+        statement.push(&format!(" AND e.trust IN ({names})"), []);
+    }
     let wanted = [
         ("tier", filter.tier.map(|tier| tier.as_str())),
         (

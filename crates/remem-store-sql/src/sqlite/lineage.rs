@@ -347,7 +347,7 @@ pub(super) fn signatures(
     limit: u32,
 ) -> Result<Vec<Signed>, StoreError> {
     let statement = format!(
-        "SELECT g.row_id, e.id, e.created_at, e.typology, g.pass, g.signature FROM signature g
+        "SELECT g.row_id, e.id, e.created_at, e.typology, g.pass, g.signature, e.trust FROM signature g
          CROSS JOIN entry e ON e.tenant_id = g.tenant_id AND e.row_id = g.row_id
          WHERE g.tenant_id = ?1 AND g.scope_id = ?2 AND g.row_id > ?3 AND {ELIGIBLE} ORDER BY g.row_id LIMIT ?4"
     );
@@ -362,6 +362,7 @@ pub(super) fn signatures(
     let signed = |row: &Row<'_>| {
         let id: String = row.get(1)?;
         let typology: String = row.get(3)?;
+        let trust: String = row.get(6)?;
         let unreadable = |column| {
             rusqlite::Error::InvalidColumnType(column, String::new(), rusqlite::types::Type::Text)
         };
@@ -372,6 +373,7 @@ pub(super) fn signatures(
             typology: typology.parse().map_err(|_| unreadable(3))?,
             pass: row.get(4)?,
             signature: row.get(5)?,
+            trust: trust.parse().map_err(|_| unreadable(6))?,
         })
     };
     let params = params![

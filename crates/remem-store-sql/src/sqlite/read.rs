@@ -141,8 +141,11 @@ pub(super) fn push_tags(statement: &mut Statement, tags: &[String]) {
     }
 }
 
-/// Which tier, kind, session and chat thread `e` must be of.
+/// Which tier, kind, session, chat thread and trust `e` must be of.
 pub(super) fn push_cell(statement: &mut Statement, filter: &Filter) {
+    if let Some(names) = filter.trust_names() {
+        statement.push(&format!(" AND e.trust IN ({names})"), boxed([]));
+    }
     let wanted = [
         ("tier", filter.tier.map(|tier| tier.as_str())),
         (

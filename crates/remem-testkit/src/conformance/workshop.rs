@@ -607,6 +607,25 @@ async fn a_session_takes_its_entries_along(store: &dyn Store) {
         3,
         "by cell"
     );
+    let mut vouched = draft("what the operator said");
+    vouched.facets.trust = Trust::Operator;
+    let vouched = batch(&s, 1).put(id("vouched"), admit(&s, vouched, NOON));
+    commit(store, vouched).await;
+    for (least, count) in [
+        (Trust::Untrusted, 5),
+        (Trust::Tool, 1),
+        (Trust::Operator, 1),
+    ] {
+        let filter = Filter {
+            trust_at_least: Some(least),
+            ..Filter::default()
+        };
+        let at = ReadAt::Now(NOON.plus_ms(1));
+        let found = store.list(&s, &filter, &page, &at).await.expect("read");
+        assert_eq!(found.len(), count, "by trust");
+    }
+    let gone = batch(&s, 1).delete(s.memory_ref.clone(), id("vouched"));
+    commit(store, gone).await;
     commit(
         store,
         batch(&s, 1).link(s.memory_ref.clone(), id("b"), "act".into(), "1".into()),
