@@ -12,6 +12,7 @@ Prints how many checks held; the first one that does not ends the program with a
 import asyncio
 import contextlib
 import datetime
+import os
 import sys
 
 import httpx2
@@ -144,7 +145,9 @@ async def reminder(client):
 @contextlib.asynccontextmanager
 async def connect(kind, mode, first, second):
     if kind in ("stdio", "reminder"):
-        server = StdioServerParameters(command=first, args=["mcp", "--data-dir", second])
+        # The client hands on no variables of its own accord; this one breaks a rule, for scripts/sabotage.
+        broken = {name: value for name, value in os.environ.items() if name == "SABOTAGE"}
+        server = StdioServerParameters(command=first, args=["mcp", "--data-dir", second], env=broken)
         async with Client(server, mode=mode, read_timeout_seconds=30) as client:
             yield client
     else:
