@@ -105,6 +105,10 @@ pub struct RunState {
     /// The user whose own memory it works with: nobody else sees the run. Decided when it begins.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub only_for: Option<String>,
+    /// Names of the scopes that it acts with, node by node; absent where the host itself brings
+    /// the workflow, and in runs that began before they were kept.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub scopes: Option<Vec<String>>,
 }
 
 /// A node that has ended.

@@ -120,7 +120,7 @@ impl Engine {
         match self
             .prepare_run(
                 tenant,
-                &host,
+                (&host, None),
                 NewRun {
                     workflow_id,
                     agent_id,
@@ -133,8 +133,13 @@ impl Engine {
         {
             Ok(start) => Ok(Some(start)),
             Err(
-                EngineError::UnknownWorkflow | EngineError::NotFound | EngineError::Rejected(_),
-            ) => Ok(None),
+                reason @ (EngineError::UnknownWorkflow
+                | EngineError::NotFound
+                | EngineError::Rejected(_)),
+            ) => {
+                tracing::warn!(tenant = %tenant, automation = known.automation.id, %reason, "an automation cannot be started");
+                Ok(None)
+            }
             Err(other) => Err(other),
         }
     }

@@ -257,7 +257,7 @@ impl Engine {
             tags: vec!["source:commitment".to_owned()],
             ..NewRun::default()
         };
-        match self.prepare_run(tenant, &host, new).await {
+        match self.prepare_run(tenant, (&host, None), new).await {
             Ok(mut start) => {
                 // It is told a memory of one user, so that it is that user's to see; it reaches
                 // what is the tenant's, as ever.
@@ -269,9 +269,11 @@ impl Engine {
                 Ok((batch, Some(run)))
             }
             Err(
-                EngineError::UnknownWorkflow | EngineError::NotFound | EngineError::Rejected(_),
+                reason @ (EngineError::UnknownWorkflow
+                | EngineError::NotFound
+                | EngineError::Rejected(_)),
             ) => {
-                tracing::warn!(tenant = %tenant, commitment = given.id, "what a commitment is to start cannot be started; it only tells");
+                tracing::warn!(tenant = %tenant, commitment = given.id, %reason, "what a commitment is to start cannot be started; it only tells");
                 Ok((batch, None))
             }
             Err(other) => Err(other),

@@ -102,7 +102,7 @@ impl Engine {
         new: NewCommitment,
         idempotency: Option<Idempotency>,
     ) -> Result<Created, EngineError> {
-        self.check_delivery(caller.tenant(), &new.delivery).await?;
+        self.check_delivery(caller, &new.delivery).await?;
         let subjects = self.subjects(caller, &new.subjects)?;
         let now = self.now_for(caller.tenant()).await?;
         let policy = self.policy_of(caller);

@@ -124,7 +124,7 @@ impl Engine {
         };
         let zone = new.zone.unwrap_or_else(utc);
         schedule::zone(&zone)?;
-        self.check_delivery(caller.tenant(), &new.delivery).await?;
+        self.check_delivery(caller, &new.delivery).await?;
         let rules = CommitmentRules {
             memory_ref: memory.as_ref().map(|memory| memory.as_str().to_owned()),
             arm,
@@ -230,13 +230,20 @@ impl Engine {
         Ok(Some(scope.memory_ref))
     }
 
-    /// What is to be started must be there now; should it go, the commitment still tells that it
-    /// fired.
+    /// What is to be started must be there now, and the caller's to start; should it go, the
+    /// commitment still tells that it fired.
     pub(crate) async fn check_delivery(
         &self,
-        tenant: &TenantId,
+        caller: &Caller,
         delivery: &Delivery,
     ) -> Result<(), EngineError> {
+        let tenant = caller.tenant();
+        if delivery.workflow_id.is_some() || delivery.agent_id.is_some() {
+            sabotage!(
+                "a-delivery-starts-runs-for-anybody",
+                caller.require(Permission::RunsCreate)?
+            );
+        }
         if delivery.workflow_id.is_some() && delivery.agent_id.is_some() {
             return Err(Rejection::Invalid {
                 field: "delivery",
@@ -247,7 +254,8 @@ impl Engine {
         if let Some(workflow) = &delivery.workflow_id {
             self.workflow_of(tenant, workflow)
                 .await?
-                .ok_or(EngineError::UnknownWorkflow)?;
+                .ok_or(EngineError::UnknownWorkflow)?
+                .acts_with(None)?;
         }
         if let Some(agent) = &delivery.agent_id {
             self.turn_of(tenant, agent).await?;

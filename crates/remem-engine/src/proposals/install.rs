@@ -8,6 +8,7 @@ use crate::caller::Caller;
 use crate::engine::Engine;
 use crate::error::EngineError;
 use crate::jobs::own_words;
+use crate::runs::with_scopes;
 use remem_core::admission::check_name;
 use remem_core::proposal::{Artifact, Installable, Kind, check};
 use remem_core::sabotage;
@@ -155,7 +156,7 @@ impl Engine {
                     plain(
                         RecordKind::Workflow,
                         &workflow.id,
-                        workflow.document.clone(),
+                        with_scopes(workflow.document.clone(), caller),
                     )
                 };
                 workflows.iter().map(definition).collect()

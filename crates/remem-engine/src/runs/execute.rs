@@ -4,8 +4,9 @@ use super::live::{Halt, Live, Reads};
 use super::{Fresh, nodes};
 use crate::engine::Engine;
 use remem_core::event::{Fault, NodeEnded, NodeFailed, NodeStarted, RunEnded, RunFailed};
+use remem_core::sabotage;
 use remem_core::workflow::Node;
-use remem_core::{Event, EventBody, RunId, RunStatus, TenantId};
+use remem_core::{Event, EventBody, Permission, RunId, RunStatus, TenantId};
 use std::pin::Pin;
 
 /// Carries a run as far as it goes. A boxed future: a run may start runs.
@@ -79,6 +80,16 @@ async fn run_node(live: &mut Live<'_>, node: &Node) -> Result<(), Halt> {
     // Type names are checked to be plain when a definition is read, so that one can be named here.
     let kind = nodes::find(&node.type_id).filter(|kind| !kind.seam || live.engine.parts.seams);
     let kind = kind.ok_or_else(|| missing(&format!("the node type {}", node.type_id)))?;
+    if let Some(scopes) = &live.run.state.scopes {
+        let lacks = |scope: &&Permission| !scopes.iter().any(|name| name == scope.as_str());
+        let missing = nodes::needs(node).iter().find(lacks);
+        if let Some(scope) = sabotage!("a-run-does-what-its-installer-may-not", missing, None) {
+            return Err(Halt::fault(
+                "forbidden",
+                format!("the key that installed the workflow lacks the scope {scope}"),
+            ));
+        }
+    }
     match kind.requires {
         Some(capability) => Err(missing(capability)),
         None => (kind.run)(live, node).await,

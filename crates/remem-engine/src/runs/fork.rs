@@ -1,7 +1,7 @@
 //! Forks: a replay, which answers everything from what the run recorded, and a branch, which goes
 //! on anew from a point.
 
-use super::{Run, Start, Started};
+use super::{Run, Start, Started, scopes_of};
 use crate::caller::Caller;
 use crate::engine::{Digest, Engine};
 use crate::error::EngineError;
@@ -200,6 +200,11 @@ impl Engine {
             },
             source: Some(origin),
             done,
+            // What began before scopes were kept goes on with those of the key that forks it.
+            scopes: match &source.definition {
+                Some(_) if branch => source.scopes.or_else(|| Some(scopes_of(caller))),
+                _ => source.scopes,
+            },
             ..source
         };
         if let Some(overlay) = overlay {

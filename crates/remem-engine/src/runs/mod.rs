@@ -28,6 +28,7 @@ pub use nodes::NODES;
 pub(crate) use queue::{Fresh, RunQueue, Turn};
 use remem_core::sabotage;
 pub use workflows::WorkflowInfo;
+pub(crate) use workflows::{scopes_of, with_scopes};
 
 use repeat::digest;
 use workflows::Found;
@@ -135,7 +136,11 @@ impl Engine {
         self.check_run(&new)?;
         let body = digest(&new);
         let prepared = self
-            .prepare_run(caller.tenant(), caller.principal(), new)
+            .prepare_run(
+                caller.tenant(),
+                (caller.principal(), Some(scopes_of(caller))),
+                new,
+            )
             .await;
         let start = match prepared {
             Err(
@@ -168,22 +173,28 @@ impl Engine {
         .await
     }
 
-    /// A run as it is before its first node, whoever asks for it.
+    /// A run as it is before its first node, whoever asks for it: a caller with its scopes, or the
+    /// host itself.
     pub(crate) async fn prepare_run(
         &self,
         tenant: &TenantId,
-        principal: &PrincipalId,
+        (principal, starter): (&PrincipalId, Option<Vec<String>>),
         new: NewRun,
     ) -> Result<Start, EngineError> {
         let workflow = match &new.agent_id {
             Some(agent) => Found {
                 definition: self.turn_of(tenant, agent).await?,
                 own: true,
+                scopes: None,
             },
             None => self
                 .workflow_of(tenant, &new.workflow_id)
                 .await?
                 .ok_or(EngineError::UnknownWorkflow)?,
+        };
+        let scopes = match &new.agent_id {
+            Some(_) => None, // it works with the agent's own memory alone
+            None => workflow.acts_with(starter)?,
         };
         let variables = workflow.definition.start(&new.inputs)?;
         let now = self.now_for(tenant).await?;
@@ -216,6 +227,7 @@ impl Engine {
             only_for: self
                 .only_for(tenant, principal, &workflow.definition)
                 .await?,
+            scopes,
         };
         Ok(Start {
             id: self.parts.ids.run(),

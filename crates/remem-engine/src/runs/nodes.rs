@@ -4,7 +4,7 @@ use super::live::{Halt, Live};
 use super::{Start, actions, agent, execute, probes};
 use crate::error::EngineError;
 use remem_core::workflow::Node;
-use remem_core::{Rejection, RunId, RunState, RunStatus};
+use remem_core::{Permission, Rejection, RunId, RunState, RunStatus};
 use remem_store::StoreError;
 use serde_json::{Map, Value, json};
 use std::pin::Pin;
@@ -74,6 +74,25 @@ pub const NODES: [NodeType; 6] = [
 /// The kind of that name.
 pub(crate) fn find(type_id: &str) -> Option<&'static NodeType> {
     NODES.iter().find(|kind| kind.type_id == type_id)
+}
+
+/// What the installer of a workflow must be allowed for a node of it to be executed.
+pub(super) fn needs(node: &Node) -> &'static [Permission] {
+    let action = node.config.get("memoryAction").and_then(Value::as_str);
+    match (node.type_id.as_str(), action) {
+        ("core.noop", _) if node.config.get("summary") == Some(&Value::Bool(true)) => {
+            &[Permission::MemoryWrite]
+        }
+        ("core.identity", Some("read" | "get")) => &[Permission::MemoryRead],
+        ("core.identity", Some("write" | "delete")) => &[Permission::MemoryWrite],
+        ("core.identity", Some("read-file")) => &[Permission::WorkspaceRead],
+        ("core.identity", Some("distill")) => &[Permission::MemoryAdmin],
+        ("core.subWorkflow", _) => &[Permission::RunsCreate],
+        ("core.identity", Some(_)) | ("core.agent.turn", _) => {
+            &[Permission::MemoryRead, Permission::MemoryWrite]
+        }
+        _ => &[],
+    }
 }
 
 /// The memory in which runs leave notes of themselves.
@@ -198,6 +217,10 @@ async fn start_child(
         source: None,
         // What is a part of the whole is seen by whoever sees that.
         only_for: live.run.state.only_for.clone(),
+        scopes: workflow.scopes.clone().or_else(|| {
+            let of_whole = live.run.state.scopes.clone();
+            of_whole.filter(|_| workflow.own)
+        }),
     };
     let start = Start {
         id: child.clone(),

@@ -15,6 +15,48 @@ use serde_json::{Map, Value};
 pub(crate) struct Found {
     pub definition: Workflow,
     pub own: bool,
+    /// Names of the scopes of the key that installed it, if they were kept.
+    pub scopes: Option<Vec<String>>,
+}
+
+/// The part of a workflow's record that is no part of its definition: the installer's scopes.
+const SCOPES: &str = "remembrancer:scopes";
+
+/// Why the host does not start a workflow by itself that has no scopes.
+const WITHOUT_SCOPES: Rejection = Rejection::Invalid {
+    field: "workflowId",
+    rule: "was installed before workflows kept their installer's scopes: install it again, so that timers and deliveries can start it",
+};
+
+/// A definition as it is stored: with the scopes of the key that installs it, whatever the document
+/// itself says.
+pub(crate) fn with_scopes(
+    mut document: Map<String, Value>,
+    installer: &Caller,
+) -> Map<String, Value> {
+    document.insert(SCOPES.to_owned(), Value::from(scopes_of(installer)));
+    document
+}
+
+/// Names of the scopes of a caller.
+pub(crate) fn scopes_of(caller: &Caller) -> Vec<String> {
+    let names = caller.permissions.iter();
+    names.map(|scope| scope.as_str().to_owned()).collect()
+}
+
+impl Found {
+    /// The scopes that a run of it acts with: its installer's; of one that was installed before
+    /// they were kept, the starter's. The host starts no such workflow by itself.
+    pub fn acts_with(
+        &self,
+        starter: Option<Vec<String>>,
+    ) -> Result<Option<Vec<String>>, Rejection> {
+        if !self.own {
+            return Ok(None);
+        }
+        let known = self.scopes.clone().or(starter);
+        known.map(Some).ok_or(WITHOUT_SCOPES)
+    }
 }
 
 /// A definition in a list.
@@ -83,11 +125,12 @@ impl Engine {
             .rules(caller.tenant())
             .await?
             .admission(&self.policy_of(caller), now)
-            .record(workflow.document);
+            .record(with_scopes(workflow.document, caller));
+        let mut kept = body.map().clone();
+        kept.remove(SCOPES);
         // What is left after redaction must still be a definition.
-        Workflow::parse(body.map().clone())?;
+        Workflow::parse(kept.clone())?;
         let batch = Batch::new(caller.tenant().clone(), now).by(caller.principal().clone());
-        let kept = body.map().clone();
         let committed = self
             .parts
             .store
@@ -188,20 +231,23 @@ impl Engine {
         if !is_workflow_id(id) {
             return Ok(None);
         }
-        if let Some(record) = self
+        if let Some(mut record) = self
             .parts
             .store
             .record(tenant, RecordKind::Workflow, id)
             .await?
         {
+            let scopes = record.body.remove(SCOPES);
             return Ok(Some(Found {
                 definition: Workflow::parse(record.body)?,
                 own: true,
+                scopes: scopes.and_then(|scopes| serde_json::from_value(scopes).ok()),
             }));
         }
         Ok(self.host_workflow(id).map(|definition| Found {
             definition: definition.clone(),
             own: false,
+            scopes: None,
         }))
     }
 

@@ -19,6 +19,7 @@ mod model;
 mod proposals;
 mod purge;
 mod recall;
+mod run_rights;
 mod runs;
 mod schedules;
 mod simulation;

@@ -56,10 +56,12 @@ async fn what_is_installed_are_the_bytes_that_were_reviewed() {
         assert_eq!(effects.len(), 1, "{kind:?}");
         match kind {
             Kind::AgentPack => assert_eq!(effects[0].1["manifest"], artifact["agents"][0]),
-            Kind::WorkflowChainPack => assert_eq!(
-                Value::Object(effects[0].1.clone()),
-                artifact["workflows"][0]
-            ),
+            Kind::WorkflowChainPack => {
+                let mut definition = effects[0].1.clone();
+                let scopes = definition.remove("remembrancer:scopes");
+                assert!(scopes.is_some(), "whose rights it acts with");
+                assert_eq!(Value::Object(definition), artifact["workflows"][0]);
+            }
             Kind::PromptTemplate => assert_eq!(Value::Object(effects[0].1.clone()), artifact),
             Kind::Automation => {
                 assert_eq!(
