@@ -8,9 +8,9 @@ use crate::facts::{self, process_bytes, thread_time};
 use crate::table::{Table, mib, number, ratio};
 use crate::text::Random;
 use anyhow::{Context, ensure};
-use remem_core::Timestamp;
 use remem_core::consolidate::features::{overlap, trigrams};
 use remem_core::consolidate::{Decision, Handle, Item, Planner, Signature, may_merge};
+use remem_core::{Timestamp, Trust};
 use std::collections::HashSet;
 use std::time::Duration;
 
@@ -269,6 +269,7 @@ fn plan_rows(
             created_at,
             order: 0,
             class: 0,
+            trust: Trust::default(),
             fresh: fresh(row),
             signature,
         });
