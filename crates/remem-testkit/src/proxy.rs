@@ -17,20 +17,20 @@ use tokio::time::sleep;
 /// What the proxy does with a new connection.
 #[derive(Clone, Copy, PartialEq)]
 pub enum ProxyMode {
-    /// Passes everything on.
+    /// Passes all bytes on in both directions.
     Forward,
     /// Passes everything on after a while.
     Delay(Duration),
     /// Waits until the mode is `Forward`.
     Hold,
-    /// Closes the connection.
+    /// Closes the connection at once, unanswered.
     Refuse,
     /// Passes everything on but the start-up parameter `options`, as a pooler may that is told to
     /// ignore it.
     DropOptions,
 }
 
-/// The proxy.
+/// A running proxy, which ends with its test.
 pub struct Proxy {
     /// The port on the loopback at which it listens.
     pub port: u16,
