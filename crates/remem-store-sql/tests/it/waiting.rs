@@ -16,13 +16,13 @@ use remem_store::{Directory, Head, Store, StoreError, deadline};
 use remem_store_sql::PostgresStore;
 use remem_store_sql::postgres::{Options, Target};
 use remem_testkit::postgres::Database;
-use remem_testkit::{Proxy, ProxyMode};
+use remem_testkit::{Proxy, ProxyMode, wait_until};
 use std::future::poll_fn;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
-use tokio::time::{Instant, sleep, timeout};
+use tokio::time::{Instant, timeout};
 
 /// A wait that no test waits out.
 const FOREVER: Duration = Duration::from_secs(3_600);
@@ -169,11 +169,6 @@ async fn nobody_waits_while_the_database_is_down() {
     assert!(!directory.is_reachable().await);
 
     proxy.mode.send_replace(ProxyMode::Forward);
-    let back = async {
-        while !directory.is_reachable().await {
-            sleep(Duration::from_millis(10)).await;
-        }
-    };
-    timeout(PATIENCE, back).await.expect("the monitor is back");
+    wait_until("the monitor is back", || directory.is_reachable()).await;
     read(&store, &name).await.unwrap();
 }

@@ -229,3 +229,32 @@ async fn examine_vault(engine: &Arc<Engine>) -> Finding {
         Err(error) => finding("vault", false, error.to_string()),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use remem_testkit::TestEnv;
+
+    const DAY_S: i64 = 86_400;
+
+    #[tokio::test]
+    async fn a_tenant_whose_last_commit_lies_ahead_is_named_and_counted() {
+        let recorder = metrics_exporter_prometheus::PrometheusBuilder::new().build_recorder();
+        let metrics = recorder.handle();
+        let _recording = metrics::set_default_local_recorder(&recorder);
+        let env = TestEnv::sqlite();
+        let before = env.host_of("ahead").await;
+        before.at(2 * DAY_S);
+        before.put("m", "Written while the clock was wrong.").await;
+        before.at(0);
+        let host = env.host_of("ahead").await;
+        host.put("m", "Written afterwards.").await;
+        let findings = examine_engine(&host.engine).await;
+        let named = |f: &&Finding| f.check == "tenants ahead";
+        let ahead = findings.iter().find(named).unwrap();
+        assert!(!ahead.ok);
+        assert!(ahead.detail.contains("ahead by "), "{}", ahead.detail);
+        let gauge = "\nremem_tenants_ahead 1\n";
+        assert!(metrics.render().contains(gauge), "{}", metrics.render());
+    }
+}

@@ -138,6 +138,12 @@ async fn a_token_is_a_way_in_on_every_surface_and_never_in_a_file_or_a_log() {
         ana.get(&path).await.is(200).json()["content"],
         "Ana prefers tea"
     );
+    let proven = ana.get(&format!("{BASE}/whoami")).await.is(200).json();
+    assert_eq!(proven["tenant"], "default");
+    assert_eq!(proven["principal"], "ana");
+    assert_eq!(proven["scopes"], json!(["memory:read", "memory:write"]));
+    assert_eq!(proven.get("keyId"), None, "no key was used: {proven}");
+    assert!(proven["expiresAt"].is_string(), "a token ends: {proven}");
     // A key and a token of one user are one user.
     let made = client
         .post(

@@ -9,6 +9,7 @@
 use crate::common;
 use crate::common::client::{Answer, BASE, encode, finish};
 use crate::common::{Client, Server, files, place, remem, run, run_with_input};
+use remem_testkit::wait_until;
 use reqwest::Method;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -608,22 +609,18 @@ async fn work(seen: &mut Seen, client: &Client, name: &str, options: Value) -> V
         .unwrap()
         .is(202)
         .json();
-    for _ in 0..600 {
-        if job["endedAt"].is_string() {
-            break;
-        }
-        tokio::time::sleep(Duration::from_millis(50)).await;
-        let path = format!("{BASE}/jobs/{}", job["id"].as_str().unwrap());
-        job = seen
-            .send(
-                &format!("job of {name}"),
-                client.request(Method::GET, &path),
-            )
-            .await
-            .unwrap()
-            .is(200)
-            .json();
-    }
+    let path = format!("{BASE}/jobs/{}", job["id"].as_str().unwrap());
+    wait_until(&format!("the job of {name} ends"), || async {
+        client.get(&path).await.json()["endedAt"].is_string()
+    })
+    .await;
+    let ended = client.request(Method::GET, &path);
+    job = seen
+        .send(&format!("job of {name}"), ended)
+        .await
+        .unwrap()
+        .is(200)
+        .json();
     assert_eq!(job["state"], "done", "{job}");
     assert_ne!(job["changed"], 0, "{name} had something to do: {job}");
     job

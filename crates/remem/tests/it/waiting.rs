@@ -6,12 +6,12 @@
 
 use crate::common::client::Answer;
 use crate::common::{Client, Server, place, remem, run};
-use remem_testkit::{Proxy, ProxyMode};
+use remem_testkit::{Proxy, ProxyMode, wait_until};
 use std::sync::Arc;
 use std::time::Duration;
 use tempfile::TempDir;
 use tokio::task::JoinSet;
-use tokio::time::{sleep, timeout};
+use tokio::time::timeout;
 
 const MEMORY: &str = "agent/1";
 /// What takes longer than this has hung.
@@ -145,11 +145,9 @@ async fn while_the_database_is_down_requests_are_refused_at_once() {
     };
     timeout(PATIENCE, down).await.expect("the monitor says so");
     host.proxy.mode.send_replace(ProxyMode::Forward);
-    let back = async {
-        while client.get("/ready").await.status != 200 {
-            sleep(Duration::from_millis(10)).await;
-        }
-    };
-    timeout(PATIENCE, back).await.expect("the monitor is back");
+    wait_until("the monitor is back", || async {
+        client.get("/ready").await.status == 200
+    })
+    .await;
     read(&client).await.is(200);
 }
