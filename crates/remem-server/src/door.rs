@@ -33,10 +33,11 @@ use remem_engine::vault::SecretScope;
 use remem_engine::{Caller, Denied, Engine, EngineError};
 use remem_store::{Filter, StoreError};
 use remem_wire::admin::{
-    KeyCreate, KeyCreated, KeyList, TenantInfo, TenantList, TenantPut, TenantQuery, Whoami,
+    KeyChange, KeyCreate, KeyCreated, KeyInfo, KeyList, TenantInfo, TenantList, TenantPut,
+    TenantQuery, Whoami,
 };
 use remem_wire::agent::{AgentInstall, AgentInventory, AgentInventoryEntry};
-use remem_wire::entry::EntryBeside;
+use remem_wire::entry::{Deleted, EntryBeside};
 use remem_wire::event::EventsQuery;
 use remem_wire::memory::{
     EntryList, EntryMetadata, GetQuery, ImportAnswer, ImportRequest, ListQuery, MemoriesQuery,
@@ -114,7 +115,7 @@ pub trait Door:
         memory_ref: &str,
         id: &str,
         key: Option<&str>,
-    ) -> Result<Written<()>, Failure>;
+    ) -> Result<Written<Deleted>, Failure>;
     /// Counts of a memory.
     async fn stats(&self, memory_ref: &str, query: ReadQuery) -> Result<MemoryStats, Failure>;
     /// The tenant's memories.
@@ -127,6 +128,13 @@ pub trait Door:
     async fn create_key(&self, request: KeyCreate) -> Result<KeyCreated, Failure>;
     /// A tenant's keys.
     async fn keys(&self, query: TenantQuery) -> Result<KeyList, Failure>;
+    /// Changes what a key may vouch for.
+    async fn change_key(
+        &self,
+        query: TenantQuery,
+        id: &str,
+        change: KeyChange,
+    ) -> Result<KeyInfo, Failure>;
     /// Revokes a key.
     async fn revoke_key(&self, query: TenantQuery, id: &str) -> Result<(), Failure>;
     /// Creates or changes a tenant.
@@ -167,6 +175,7 @@ pub fn problem(error: EngineError) -> Problem {
     match error {
         EngineError::Rejected(rejection) => Problem::Rejected(rejection),
         EngineError::Forbidden(permission) => Problem::Forbidden(permission),
+        EngineError::TrustTooHigh { claimed, most } => Problem::TrustTooHigh { claimed, most },
         EngineError::NotFound => Problem::NotFound,
         EngineError::NotReached => Problem::NotReached,
         EngineError::FileConflict { current_version } => Problem::FileConflict { current_version },
@@ -449,14 +458,14 @@ impl Door for EngineDoor {
         memory_ref: &str,
         id: &str,
         key: Option<&str>,
-    ) -> Result<Written<()>, Failure> {
+    ) -> Result<Written<Deleted>, Failure> {
         let deleted = self
             .engine
             .delete(&self.caller, memory_ref, id, key)
             .await
             .map_err(fail)?;
         Ok(Written {
-            value: (),
+            value: Deleted { held: deleted.held },
             revision: deleted.revision.0.to_string(),
             replayed: deleted.replayed,
         })
@@ -550,6 +559,7 @@ impl Door for EngineDoor {
             permissions: permissions.map_err(|_| Problem::UnknownScope)?,
             expires_at: request.expires_at.map(|t| t.0),
             principal: principal(request.principal.as_deref())?,
+            trust: request.trust.map(Into::into),
         };
         let new = self
             .engine
@@ -571,6 +581,20 @@ impl Door for EngineDoor {
         Ok(KeyList {
             keys: keys.iter().map(keys::key_info).collect(),
         })
+    }
+
+    async fn change_key(
+        &self,
+        query: TenantQuery,
+        id: &str,
+        change: KeyChange,
+    ) -> Result<KeyInfo, Failure> {
+        let tenant = self.tenant(&query.tenant)?;
+        self.engine
+            .set_key_trust(&self.caller, &tenant, id, change.trust.into())
+            .await
+            .map(|key| keys::key_info(&key))
+            .map_err(fail)
     }
 
     async fn revoke_key(&self, query: TenantQuery, id: &str) -> Result<(), Failure> {

@@ -90,6 +90,7 @@ impl Engine {
         key: Option<&str>,
     ) -> Result<Forked, EngineError> {
         caller.require(Permission::RunsCreate)?;
+        caller.vouch_for_runs()?;
         let id = RunId::parse(id).ok_or(EngineError::NotFound)?;
         if fork.mode == ForkMode::Replay && fork.overlay.is_some() {
             return Err(Rejection::Invalid {

@@ -133,6 +133,7 @@ impl Engine {
         key: Option<&str>,
     ) -> Result<Started, EngineError> {
         caller.require(Permission::RunsCreate)?;
+        caller.vouch_for_runs()?;
         self.check_run(&new)?;
         let body = digest(&new);
         let prepared = self

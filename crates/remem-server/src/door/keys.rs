@@ -1,6 +1,6 @@
 //! Keys on the wire, and who a caller is by them.
 
-use remem_core::Permission;
+use remem_core::{Permission, Trust};
 use remem_engine::keys;
 use remem_store::KeyRecord;
 use remem_wire::admin::{KeyInfo, Whoami};
@@ -17,7 +17,9 @@ pub(super) fn key_info(record: &KeyRecord) -> KeyInfo {
         principal: record.principal.as_str().to_owned(),
         tenant: record.tenant.as_str().to_owned(),
         label: record.label.clone(),
-        scopes: scopes(&record.permissions),
+        scopes: scopes(&record.allows()),
+        trust: record.trust.unwrap_or(Trust::Operator).into(),
+        trust_unset: record.trust.is_none(),
         created_at: Instant(record.created_at),
         expires_at: record.expires_at.map(Instant),
         revoked_at: record.revoked_at.map(Instant),
@@ -30,6 +32,8 @@ pub(super) fn whoami(proven: keys::Whoami) -> Whoami {
         tenant: proven.tenant.as_str().to_owned(),
         principal: proven.principal.as_str().to_owned(),
         scopes: scopes(&proven.permissions),
+        trust: proven.trust.unwrap_or(Trust::Operator).into(),
+        trust_unset: proven.trust.is_none(),
         key_id: proven.key.map(|id| id.as_str().to_owned()),
         expires_at: proven.until.map(Instant),
     }

@@ -673,6 +673,7 @@ async fn callers_are_told_who_they_are() {
         permissions: vec![Permission::WorkspaceRead, Permission::MemoryRead],
         expires_at: Some(Timestamp(NOON.0 + 60_000)),
         principal: PrincipalId::parse("ana"),
+        trust: None,
     };
     let added = host.engine.add_key("laptop", request).await.unwrap();
     let path = "/v1/host/remembrancer/whoami";
@@ -701,6 +702,7 @@ async fn keys_end_and_are_revoked_at_once() {
         permissions: vec![Permission::MemoryRead],
         expires_at: Some(Timestamp(NOON.0 + 10)),
         principal: None,
+        trust: None,
     };
     let record = host
         .engine

@@ -487,6 +487,7 @@ fn key(tenant: &TenantId, number: u8) -> KeyRecord {
         created_at: Timestamp(START),
         expires_at: number.is_multiple_of(2).then_some(Timestamp(START * 2)),
         revoked_at: number.is_multiple_of(3).then_some(Timestamp(START + 5)),
+        trust: None,
     }
 }
 

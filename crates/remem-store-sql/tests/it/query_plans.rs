@@ -330,6 +330,7 @@ async fn use_the_directory(store: &PostgresStore) {
         created_at: NOON,
         expires_at: None,
         revoked_at: None,
+        trust: None,
     };
     assert!(directory.add_key(&key).await.unwrap());
     assert!(directory.find_key(&[1; 32]).await.unwrap().is_some());
