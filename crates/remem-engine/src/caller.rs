@@ -130,6 +130,12 @@ impl Caller {
         )
     }
 
+    /// Refuses whoever may not start runs.
+    pub(crate) fn may_start_runs(&self) -> Result<(), EngineError> {
+        self.require(Permission::RunsCreate)?;
+        self.vouch_for_runs()
+    }
+
     /// Who it is to memories that are one user's own.
     #[must_use]
     pub fn actor(&self) -> Actor {

@@ -22,11 +22,8 @@ pub use workshop::WorkshopDoor;
 use async_trait::async_trait;
 use entries::filter;
 use remem_core::redact::SecretValue;
-use remem_core::{
-    MemoryRef, Permission, PrincipalId, Rejection, Revision, Seq, ShapePolicy, TenantId,
-};
+use remem_core::{MemoryRef, Rejection, Revision, Seq, ShapePolicy, TenantId};
 use remem_engine::agents::Listed;
-use remem_engine::keys::KeyRequest;
 use remem_engine::proposals::ProposalError;
 use remem_engine::recall::ListRequest;
 use remem_engine::vault::SecretScope;
@@ -293,15 +290,6 @@ impl EngineDoor {
     }
 }
 
-fn principal(name: Option<&str>) -> Result<Option<PrincipalId>, Failure> {
-    let read = |name| {
-        PrincipalId::parse(name).ok_or_else(|| {
-            Problem::Rejected(Rejection::MalformedName { field: "principal" }).into()
-        })
-    };
-    name.map(read).transpose()
-}
-
 #[async_trait]
 impl Door for EngineDoor {
     async fn put(
@@ -551,25 +539,7 @@ impl Door for EngineDoor {
     }
 
     async fn create_key(&self, request: KeyCreate) -> Result<KeyCreated, Failure> {
-        let permissions: Result<Vec<Permission>, _> =
-            request.scopes.iter().map(|s| s.parse()).collect();
-        let request = KeyRequest {
-            tenant: self.tenant(&request.tenant)?,
-            label: request.label,
-            permissions: permissions.map_err(|_| Problem::UnknownScope)?,
-            expires_at: request.expires_at.map(|t| t.0),
-            principal: principal(request.principal.as_deref())?,
-            trust: request.trust.map(Into::into),
-        };
-        let new = self
-            .engine
-            .create_key(&self.caller, request)
-            .await
-            .map_err(fail)?;
-        Ok(KeyCreated {
-            key: new.text.to_string(),
-            info: keys::key_info(&new.record),
-        })
+        self.make_key(request).await
     }
 
     async fn keys(&self, query: TenantQuery) -> Result<KeyList, Failure> {
@@ -589,12 +559,7 @@ impl Door for EngineDoor {
         id: &str,
         change: KeyChange,
     ) -> Result<KeyInfo, Failure> {
-        let tenant = self.tenant(&query.tenant)?;
-        self.engine
-            .set_key_trust(&self.caller, &tenant, id, change.trust.into())
-            .await
-            .map(|key| keys::key_info(&key))
-            .map_err(fail)
+        self.set_key(query, id, change).await
     }
 
     async fn revoke_key(&self, query: TenantQuery, id: &str) -> Result<(), Failure> {

@@ -245,9 +245,7 @@ impl Problem {
                 "workspace_too_large",
                 "the file is larger than this host keeps",
             ),
-            Problem::UnknownWorkflow => {
-                row(404, "workflow_not_found", "there is no such workflow here")
-            }
+            Problem::UnknownWorkflow => row(404, "workflow_not_found", "there is no such workflow"),
             Problem::RunEnded { .. } => row(409, "run_already_terminal", "the run has ended"),
             Problem::RunGoesOn => row(
                 409,

@@ -196,6 +196,7 @@ mod tests {
             )
         );
         assert_eq!(shown(own.clone()), own);
+        assert_eq!(shown(page).tags, [UNTRUSTED_TAG], "labels are its writer's");
     }
 
     #[test]

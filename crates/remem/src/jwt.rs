@@ -242,6 +242,7 @@ mod tests {
         named("tenant_claim", |c| c.tenant_claim = String::new());
         named("scope_claim", |c| c.scope_claim = "a\nb".to_owned());
         named("principal_claim", |c| c.principal_claim = "x".repeat(201));
+        named("trust", |c| c.trust = "c4nary".to_owned());
         named("jwks", |c| {
             c.jwks = Some("http://issuer.example/keys".to_owned())
         });

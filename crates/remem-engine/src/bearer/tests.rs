@@ -714,11 +714,15 @@ async fn claims_have_the_names_that_the_operator_says() {
         (caller.principal().as_str(), caller.permissions.as_slice()),
         ("batch", &[Permission::MemoryAdmin][..])
     );
+    assert_eq!(caller.trust_max(), Trust::Model);
     let fixed = TokenRules {
         tenant: TenantId::parse("acme"),
+        trust: Trust::Tool,
         ..rules()
     };
     let world = World::new(fixed).await;
+    let most = world.caller(&token(json!({}))).await.trust_max();
+    assert_eq!(most, Trust::Tool, "what the operator says of the issuer");
     for tenant in [json!(null), json!("elsewhere"), json!(7)] {
         assert_eq!(
             world
