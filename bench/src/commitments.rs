@@ -123,6 +123,7 @@ impl Bench {
             permissions: Permission::ALL.to_vec(),
             expires_at: None,
             principal: None,
+            trust: None,
         };
         engine.add_key("bench", request).await.map_err(told)?;
         let caller = engine

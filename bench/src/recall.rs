@@ -304,6 +304,7 @@ impl Bench {
             permissions: Permission::ALL.to_vec(),
             expires_at: None,
             principal: None,
+            trust: None,
         };
         engine.add_key("key", request).await?;
         let caller = engine.authenticate("key").await?;

@@ -162,6 +162,8 @@ pub struct Draft {
     pub untyped: bool,
     /// See `untyped`.
     pub untiered: bool,
+    /// The caller said nothing of where it comes from: its key decides, `model` at the most.
+    pub unsourced: bool,
     /// Whom or what it is about, for whoever asks to be forgotten.
     pub subjects: Vec<Subject>,
     /// What it has beside its text.

@@ -11,6 +11,8 @@ pub enum Permission {
     MemoryRead,
     /// Put and delete.
     MemoryWrite,
+    /// Note that an action rests on an entry, which holds its text from then on.
+    MemoryLink,
     /// Import, export, passes, metrics and the model's ledger of the tenant.
     MemoryAdmin,
     /// Create, list and revoke the tenant's own keys.
@@ -47,9 +49,10 @@ pub enum Permission {
 
 impl Permission {
     /// Every permission: what the bootstrap key holds.
-    pub const ALL: [Permission; 18] = [
+    pub const ALL: [Permission; 19] = [
         Permission::MemoryRead,
         Permission::MemoryWrite,
+        Permission::MemoryLink,
         Permission::MemoryAdmin,
         Permission::KeysManage,
         Permission::HostAdmin,
@@ -74,6 +77,7 @@ impl Permission {
         match self {
             Permission::MemoryRead => "memory:read",
             Permission::MemoryWrite => "memory:write",
+            Permission::MemoryLink => "memory:link",
             Permission::MemoryAdmin => "memory:admin",
             Permission::KeysManage => "keys:manage",
             Permission::HostAdmin => "host:admin",

@@ -5,6 +5,7 @@ use crate::caller::Caller;
 use crate::engine::Engine;
 use crate::error::EngineError;
 use remem_core::admission::{SLOT_CHARS_MAX, check_name};
+use remem_core::sabotage;
 use remem_core::{Batch, EntryId, MemoryRef, Permission, Rejection, Revision, Scope};
 use remem_store::{ActionLink, Answer, Lineage, Outcome, ReadAt, RetentionCount};
 use std::collections::BTreeSet;
@@ -25,7 +26,7 @@ pub struct Audit {
 
 impl Engine {
     /// Notes that an action rests on an entry, and on what that was made from. Added once; never
-    /// taken back.
+    /// taken back. It has a scope of its own, since from then on their texts outlast a delete.
     pub async fn link_action(
         &self,
         caller: &Caller,
@@ -33,7 +34,11 @@ impl Engine {
         action: &str,
         reference: &str,
     ) -> Result<(u64, Revision), EngineError> {
-        caller.require(Permission::MemoryWrite)?;
+        sabotage!(
+            "whoever-writes-links",
+            caller.require(Permission::MemoryLink)?,
+            caller.require(Permission::MemoryWrite)?
+        );
         let (Some(scope), Some(id)) = (caller.scope(memory_ref), EntryId::parse(id)) else {
             return Err(EngineError::NotFound);
         };

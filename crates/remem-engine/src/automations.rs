@@ -161,6 +161,7 @@ impl Engine {
         map: &Map<String, Value>,
     ) -> Result<(AutomationInfo, bool), EngineError> {
         caller.require(Permission::ManifestWrite)?;
+        caller.vouch_for_runs()?;
         let tenant = caller.tenant();
         let policy = self.policy_of(caller);
         let automation = Automation::from_map(map, &policy)?;
@@ -214,6 +215,7 @@ impl Engine {
         enabled: bool,
     ) -> Result<AutomationInfo, EngineError> {
         caller.require(Permission::ManifestWrite)?;
+        caller.vouch_for_runs()?;
         for _ in 0..TRIES {
             let record = self
                 .automation_record(caller.tenant(), id)

@@ -6,7 +6,8 @@ use crate::commitments::fire::HOST;
 use crate::error::EngineError;
 use remem_core::sabotage;
 use remem_core::{
-    Actor, MemoryRef, Permission, PrincipalId, Rejection, Scope, ShapePolicy, TenantId, Timestamp,
+    Actor, Draft, MemoryRef, Permission, PrincipalId, Rejection, Scope, ShapePolicy, TenantId,
+    Timestamp, Trust,
 };
 use remem_store::KeyHash;
 
@@ -16,6 +17,8 @@ pub struct Caller {
     pub(crate) tenant: TenantId,
     pub(crate) principal: PrincipalId,
     pub(crate) permissions: Vec<Permission>,
+    /// The most that it may vouch for; `None` where nobody said, which is everything.
+    pub(crate) trust: Option<Trust>,
     pub(crate) shapes: ShapePolicy,
     pub(crate) proof: Proof,
 }
@@ -59,6 +62,78 @@ impl Caller {
         } else {
             Err(EngineError::Forbidden(permission))
         }
+    }
+
+    /// The most that it may vouch for.
+    #[must_use]
+    pub fn trust_max(&self) -> Trust {
+        self.trust.unwrap_or(Trust::Operator)
+    }
+
+    /// The same caller, who vouches for no more than `most`.
+    #[must_use]
+    pub fn capped(self, most: Trust) -> Caller {
+        Caller {
+            trust: Some(self.trust_max().meet(most)),
+            ..self
+        }
+    }
+
+    /// The same caller behind a model's tools: where nobody said what the key may vouch for, it is
+    /// what a model may.
+    #[must_use]
+    pub fn through_tools(self) -> Caller {
+        sabotage!(
+            "a-model-vouches-for-everything",
+            Caller {
+                trust: self.trust.or(Some(Trust::Model)),
+                ..self
+            },
+            self
+        )
+    }
+
+    /// What a text is believed for which the caller names no source.
+    #[must_use]
+    pub(crate) fn own_trust(&self) -> Trust {
+        Trust::default().meet(self.trust_max())
+    }
+
+    /// Refuses a claim that is higher than what the caller may vouch for.
+    pub(crate) fn vouch(&self, claimed: Trust) -> Result<(), EngineError> {
+        let most = self.trust_max();
+        if sabotage!("a-key-vouches-for-more-than-it-may", claimed > most, false) {
+            return Err(EngineError::TrustTooHigh { claimed, most });
+        }
+        Ok(())
+    }
+
+    /// The drafts as the caller may write them: with its own trust where it named no source. Refused
+    /// rather than lowered where it claims too much.
+    pub(crate) fn vouch_for(&self, mut drafts: Vec<Draft>) -> Result<Vec<Draft>, EngineError> {
+        for draft in &mut drafts {
+            if draft.unsourced {
+                draft.facets.trust = draft.facets.trust.meet(self.own_trust());
+            }
+            self.vouch(draft.facets.trust)?;
+        }
+        Ok(drafts)
+    }
+
+    /// Refuses whoever may not vouch for what runs write, which counts as a model's: what they are
+    /// given would come out as more than it went in.
+    pub(crate) fn vouch_for_runs(&self) -> Result<(), EngineError> {
+        sabotage!(
+            "runs-write-more-than-their-starter-may",
+            self.vouch(Trust::Model),
+            Ok(())
+        )
+    }
+
+    /// Refuses whoever may not start runs.
+    pub(crate) fn may_start_runs(&self) -> Result<(), EngineError> {
+        self.require(Permission::RunsCreate)?;
+        self.vouch_for_runs()
     }
 
     /// Who it is to memories that are one user's own.

@@ -10,8 +10,8 @@ use crate::registry::{self, Mode};
 use remem_core::commitment::State;
 use remem_core::sabotage;
 use remem_core::{
-    Batch, Draft, EntryId, EventBody, Origin, Permission, RecordKind, Rejection, Seq, TenantId,
-    Timestamp,
+    Batch, Draft, EntryId, EventBody, Facets, Origin, Permission, RecordKind, Rejection, Seq,
+    TenantId, Timestamp,
 };
 use remem_store::{Filter, Page, ReadAt, StoreError, Tie};
 use serde_json::Value;
@@ -75,6 +75,10 @@ impl Engine {
             let draft = Draft {
                 content: text.clone(),
                 origin: Some(origin),
+                facets: Facets {
+                    trust: caller.own_trust(),
+                    ..Facets::default()
+                },
                 ..Draft::default()
             };
             batch = batch.put(id, rules.admission(&policy, now).admit(&scope, draft)?);

@@ -2,7 +2,7 @@
 
 use crate::jobs::JobState;
 use crate::proposals::ProposalError;
-use remem_core::{Permission, Rejection, RunStatus};
+use remem_core::{Permission, Rejection, RunStatus, Trust};
 use remem_store::StoreError;
 
 /// A failed call.
@@ -14,6 +14,14 @@ pub enum EngineError {
     /// The caller's key does not allow it.
     #[error("this key lacks the scope {0}")]
     Forbidden(Permission),
+    /// The caller claims more trust than its key may vouch for.
+    #[error("this key vouches for {} at the most, not for {}", most.as_str(), claimed.as_str())]
+    TrustTooHigh {
+        /// What was claimed.
+        claimed: Trust,
+        /// The most that the key may vouch for.
+        most: Trust,
+    },
     /// There is no such thing, for this caller.
     #[error("not found")]
     NotFound,

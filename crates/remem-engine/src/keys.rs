@@ -6,7 +6,7 @@ use crate::engine::Engine;
 use crate::error::{Denied, EngineError};
 use remem_core::admission::check_name;
 use remem_core::sabotage;
-use remem_core::{Permission, PrincipalId, Rejection, ShapePolicy, TenantId, Timestamp};
+use remem_core::{Permission, PrincipalId, Rejection, ShapePolicy, TenantId, Timestamp, Trust};
 use remem_store::{KeyHash, KeyRecord, StoreError, Tenant};
 use zeroize::Zeroizing;
 
@@ -31,6 +31,9 @@ pub struct KeyRequest {
     pub expires_at: Option<Timestamp>,
     /// Who acts with it; the key itself if absent.
     pub principal: Option<PrincipalId>,
+    /// The most that it may vouch for. Absent, a caller's new key gets `model`, and one that the
+    /// host makes itself has no ceiling.
+    pub trust: Option<Trust>,
 }
 
 /// Who a caller is, as its key or token proved.
@@ -42,6 +45,8 @@ pub struct Whoami {
     pub principal: PrincipalId,
     /// What it may do.
     pub permissions: Vec<Permission>,
+    /// The most that it may vouch for; `None` where nobody said, which is everything.
+    pub trust: Option<Trust>,
     /// The id of its key; a token has none.
     pub key: Option<PrincipalId>,
     /// From when it is refused, if that is known.
@@ -110,13 +115,14 @@ impl Engine {
             .map_err(|_| Denied::Unavailable)?
             .ok_or(Denied::Unknown)?;
         Ok(Caller {
+            permissions: record.allows(),
             tenant: record.tenant,
             principal: sabotage!(
                 "a-key-acts-as-itself-whatever-it-was-made-for",
                 record.principal,
                 record.id
             ),
-            permissions: record.permissions,
+            trust: record.trust,
             shapes: tenant.shapes,
             proof: Proof::Key(hash),
         })
@@ -135,6 +141,7 @@ impl Engine {
             tenant: found.id,
             principal,
             permissions: Permission::ALL.to_vec(),
+            trust: Some(Trust::Operator),
             shapes: found.shapes,
             proof: Proof::Local,
         })
@@ -164,6 +171,7 @@ impl Engine {
             tenant: caller.tenant.clone(),
             principal: caller.principal.clone(),
             permissions: caller.permissions.clone(),
+            trust: caller.trust,
             key: record.map(|record| record.id),
             until,
         })
@@ -206,11 +214,11 @@ impl Engine {
     }
 
     /// Makes a key. A caller reaches its own tenant with `keys:manage` and every tenant with
-    /// `host:admin`, and can never give a right it does not hold.
+    /// `host:admin`, and can never give a right it does not hold, nor more trust than its own.
     pub async fn create_key(
         &self,
         caller: &Caller,
-        request: KeyRequest,
+        mut request: KeyRequest,
     ) -> Result<NewKey, EngineError> {
         self.may_manage(caller, &request.tenant)?;
         let beyond =
@@ -218,6 +226,9 @@ impl Engine {
         if let Some(beyond) = request.permissions.iter().find(beyond) {
             return Err(EngineError::Forbidden(*beyond));
         }
+        let trust = request.trust.unwrap_or_else(|| caller.own_trust());
+        sabotage!("keys-vouch-for-more-than-their-maker", caller.vouch(trust)?);
+        request.trust = Some(trust);
         let text = self.parts.ids.api_key();
         let record = self
             .add_key(&text, request)
@@ -300,6 +311,7 @@ impl Engine {
             created_at: self.now(),
             expires_at: request.expires_at,
             revoked_at: None,
+            trust: request.trust,
         };
         Ok(self
             .parts
@@ -331,6 +343,52 @@ impl Engine {
     ) -> Result<Vec<KeyRecord>, EngineError> {
         self.may_manage(caller, tenant)?;
         Ok(self.parts.directory.keys(tenant).await?)
+    }
+
+    /// Sets the most that a key may vouch for, which is never more than the caller may. Answers the
+    /// key as it is then.
+    pub async fn set_key_trust(
+        &self,
+        caller: &Caller,
+        tenant: &TenantId,
+        id: &str,
+        trust: Trust,
+    ) -> Result<KeyRecord, EngineError> {
+        self.may_manage(caller, tenant)?;
+        sabotage!("keys-are-raised-by-lower-ones", caller.vouch(trust)?);
+        let directory = &self.parts.directory;
+        let find = async || -> Result<KeyRecord, EngineError> {
+            let keys = directory.keys(tenant).await?;
+            let found = keys.into_iter().find(|key| key.id.as_str() == id);
+            found.ok_or(EngineError::NotFound)
+        };
+        let key = find().await?;
+        // A key of before ceilings links because it writes: from now on because its row says so.
+        let permissions = sabotage!(
+            "a-lowered-key-links-no-more",
+            key.allows(),
+            key.permissions.clone()
+        );
+        directory
+            .set_key_trust(tenant, &key.id, trust, &permissions)
+            .await?;
+        find().await
+    }
+
+    /// The keys of all tenants for which nobody has said what they may vouch for, and that can be
+    /// used; for the host's operator.
+    pub async fn keys_without_ceiling(&self) -> Result<Vec<KeyRecord>, EngineError> {
+        let mut found = Vec::new();
+        let now = self.now();
+        for tenant in self.parts.directory.tenants().await? {
+            let keys = self.parts.directory.keys(&tenant.id).await?;
+            found.extend(keys.into_iter().filter(|key| {
+                key.trust.is_none()
+                    && key.revoked_at.is_none()
+                    && key.expires_at.is_none_or(|end| now < end)
+            }));
+        }
+        Ok(found)
     }
 
     /// Revokes a key at once.

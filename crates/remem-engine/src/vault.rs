@@ -670,6 +670,7 @@ mod tests {
             permissions: Permission::ALL.to_vec(),
             expires_at: None,
             principal: None,
+            trust: None,
         };
         engine.add_key("key", request).await.unwrap();
         let caller = engine.authenticate("key").await.unwrap();

@@ -33,6 +33,8 @@ pub struct Deleted {
     pub revision: Revision,
     /// The same request was answered before, under the same idempotency key.
     pub replayed: bool,
+    /// Its text is kept, since an action rests on it.
+    pub held: bool,
 }
 
 /// The answer to an import.
@@ -64,6 +66,7 @@ impl Engine {
         // A batch of one and a single put are the same operation: a client may retry one as the
         // other.
         let idempotency = self.idempotency("put", key, &digest(&scope, &drafts))?;
+        let drafts = caller.vouch_for(drafts)?;
         let now = self.now_for(caller.tenant()).await?;
         let again = idempotency.is_some().then(|| drafts.clone());
         let refused = match self
@@ -135,6 +138,7 @@ impl Engine {
         caller.require(Permission::MemoryAdmin)?;
         let scope = caller.scope_to_write(memory_ref)?;
         self.check_size(&drafts)?;
+        let drafts = caller.vouch_for(drafts)?;
         let now = self.now_for(caller.tenant()).await?;
         let admitted = self.admit(caller, &scope, drafts, now).await?;
         let mut batch = Batch::new(scope.tenant.clone(), now).by(caller.principal().clone());
@@ -187,15 +191,18 @@ impl Engine {
             .idempotent(idempotency)
             .delete(scope.memory_ref, id);
         let committed = self.parts.store.commit(batch).await?;
-        if committed.outcomes.first() != Some(&Outcome::Removed) {
-            return Err(EngineError::NotFound);
-        }
+        let held = match committed.outcomes.first() {
+            Some(Outcome::Removed) => false,
+            Some(Outcome::Held) => true,
+            _ => return Err(EngineError::NotFound),
+        };
         if !committed.replayed {
             metrics::counter!("remem_entries_deleted_total").increment(1);
         }
         Ok(Deleted {
             revision: committed.revision,
             replayed: committed.replayed,
+            held,
         })
     }
 
@@ -262,7 +269,11 @@ fn stored(admitted: Vec<Admitted>, committed: &Committed) -> Stored {
             Outcome::Stored { id, created_at } => {
                 Some(entry_of(one, id, *created_at, committed.revision))
             }
-            Outcome::Recorded { .. } | Outcome::Done | Outcome::Removed | Outcome::Nothing => None,
+            Outcome::Recorded { .. }
+            | Outcome::Done
+            | Outcome::Removed
+            | Outcome::Held
+            | Outcome::Nothing => None,
         });
     Stored {
         entries: entries.collect(),

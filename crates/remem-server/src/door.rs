@@ -22,21 +22,19 @@ pub use workshop::WorkshopDoor;
 use async_trait::async_trait;
 use entries::filter;
 use remem_core::redact::SecretValue;
-use remem_core::{
-    MemoryRef, Permission, PrincipalId, Rejection, Revision, Seq, ShapePolicy, TenantId,
-};
+use remem_core::{MemoryRef, Rejection, Revision, Seq, ShapePolicy, TenantId};
 use remem_engine::agents::Listed;
-use remem_engine::keys::KeyRequest;
 use remem_engine::proposals::ProposalError;
 use remem_engine::recall::ListRequest;
 use remem_engine::vault::SecretScope;
 use remem_engine::{Caller, Denied, Engine, EngineError};
 use remem_store::{Filter, StoreError};
 use remem_wire::admin::{
-    KeyCreate, KeyCreated, KeyList, TenantInfo, TenantList, TenantPut, TenantQuery, Whoami,
+    KeyChange, KeyCreate, KeyCreated, KeyInfo, KeyList, TenantInfo, TenantList, TenantPut,
+    TenantQuery, Whoami,
 };
 use remem_wire::agent::{AgentInstall, AgentInventory, AgentInventoryEntry};
-use remem_wire::entry::EntryBeside;
+use remem_wire::entry::{Deleted, EntryBeside};
 use remem_wire::event::EventsQuery;
 use remem_wire::memory::{
     EntryList, EntryMetadata, GetQuery, ImportAnswer, ImportRequest, ListQuery, MemoriesQuery,
@@ -114,7 +112,7 @@ pub trait Door:
         memory_ref: &str,
         id: &str,
         key: Option<&str>,
-    ) -> Result<Written<()>, Failure>;
+    ) -> Result<Written<Deleted>, Failure>;
     /// Counts of a memory.
     async fn stats(&self, memory_ref: &str, query: ReadQuery) -> Result<MemoryStats, Failure>;
     /// The tenant's memories.
@@ -127,6 +125,13 @@ pub trait Door:
     async fn create_key(&self, request: KeyCreate) -> Result<KeyCreated, Failure>;
     /// A tenant's keys.
     async fn keys(&self, query: TenantQuery) -> Result<KeyList, Failure>;
+    /// Changes what a key may vouch for.
+    async fn change_key(
+        &self,
+        query: TenantQuery,
+        id: &str,
+        change: KeyChange,
+    ) -> Result<KeyInfo, Failure>;
     /// Revokes a key.
     async fn revoke_key(&self, query: TenantQuery, id: &str) -> Result<(), Failure>;
     /// Creates or changes a tenant.
@@ -167,6 +172,7 @@ pub fn problem(error: EngineError) -> Problem {
     match error {
         EngineError::Rejected(rejection) => Problem::Rejected(rejection),
         EngineError::Forbidden(permission) => Problem::Forbidden(permission),
+        EngineError::TrustTooHigh { claimed, most } => Problem::TrustTooHigh { claimed, most },
         EngineError::NotFound => Problem::NotFound,
         EngineError::NotReached => Problem::NotReached,
         EngineError::FileConflict { current_version } => Problem::FileConflict { current_version },
@@ -282,15 +288,6 @@ impl EngineDoor {
             }),
         }
     }
-}
-
-fn principal(name: Option<&str>) -> Result<Option<PrincipalId>, Failure> {
-    let read = |name| {
-        PrincipalId::parse(name).ok_or_else(|| {
-            Problem::Rejected(Rejection::MalformedName { field: "principal" }).into()
-        })
-    };
-    name.map(read).transpose()
 }
 
 #[async_trait]
@@ -449,14 +446,14 @@ impl Door for EngineDoor {
         memory_ref: &str,
         id: &str,
         key: Option<&str>,
-    ) -> Result<Written<()>, Failure> {
+    ) -> Result<Written<Deleted>, Failure> {
         let deleted = self
             .engine
             .delete(&self.caller, memory_ref, id, key)
             .await
             .map_err(fail)?;
         Ok(Written {
-            value: (),
+            value: Deleted { held: deleted.held },
             revision: deleted.revision.0.to_string(),
             replayed: deleted.replayed,
         })
@@ -542,24 +539,7 @@ impl Door for EngineDoor {
     }
 
     async fn create_key(&self, request: KeyCreate) -> Result<KeyCreated, Failure> {
-        let permissions: Result<Vec<Permission>, _> =
-            request.scopes.iter().map(|s| s.parse()).collect();
-        let request = KeyRequest {
-            tenant: self.tenant(&request.tenant)?,
-            label: request.label,
-            permissions: permissions.map_err(|_| Problem::UnknownScope)?,
-            expires_at: request.expires_at.map(|t| t.0),
-            principal: principal(request.principal.as_deref())?,
-        };
-        let new = self
-            .engine
-            .create_key(&self.caller, request)
-            .await
-            .map_err(fail)?;
-        Ok(KeyCreated {
-            key: new.text.to_string(),
-            info: keys::key_info(&new.record),
-        })
+        self.make_key(request).await
     }
 
     async fn keys(&self, query: TenantQuery) -> Result<KeyList, Failure> {
@@ -571,6 +551,15 @@ impl Door for EngineDoor {
         Ok(KeyList {
             keys: keys.iter().map(keys::key_info).collect(),
         })
+    }
+
+    async fn change_key(
+        &self,
+        query: TenantQuery,
+        id: &str,
+        change: KeyChange,
+    ) -> Result<KeyInfo, Failure> {
+        self.set_key(query, id, change).await
     }
 
     async fn revoke_key(&self, query: TenantQuery, id: &str) -> Result<(), Failure> {

@@ -1,6 +1,6 @@
 //! What both stores write the same way: digests and the outcomes of a repeated request.
 
-use remem_core::{EntryId, RecordKind, Timestamp};
+use remem_core::{EntryId, Permission, RecordKind, Timestamp};
 use remem_store::{Outcome, StoreError};
 use serde_json::{Value, json};
 
@@ -12,6 +12,12 @@ pub(crate) fn content_hash(content: &[u8]) -> [u8; 16] {
     short
 }
 
+/// What a key allows, as its row has it.
+pub(crate) fn written(permissions: &[Permission]) -> String {
+    let names: Vec<&str> = permissions.iter().map(|p| p.as_str()).collect();
+    names.join(" ")
+}
+
 pub(crate) fn outcomes_to_stored(outcomes: &[Outcome]) -> String {
     let list: Vec<Value> = outcomes
         .iter()
@@ -20,6 +26,7 @@ pub(crate) fn outcomes_to_stored(outcomes: &[Outcome]) -> String {
             Outcome::Recorded { key, version } => json!({ "key": key, "version": version }),
             Outcome::Done => json!(2),
             Outcome::Removed => json!(1),
+            Outcome::Held => json!(3),
             Outcome::Nothing => json!(0),
         })
         .collect();
@@ -50,6 +57,7 @@ pub(crate) fn outcomes_from_stored(text: &str) -> Option<Vec<Outcome>> {
             }
             Value::Number(n) if n.as_i64() == Some(2) => Some(Outcome::Done),
             Value::Number(n) if n.as_i64() == Some(1) => Some(Outcome::Removed),
+            Value::Number(n) if n.as_i64() == Some(3) => Some(Outcome::Held),
             Value::Number(_) => Some(Outcome::Nothing),
             _ => None,
         })

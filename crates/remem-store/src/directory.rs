@@ -3,7 +3,7 @@
 
 use crate::store::StoreError;
 use async_trait::async_trait;
-use remem_core::{Permission, PrincipalId, ShapePolicy, TenantId, Timestamp};
+use remem_core::{Permission, PrincipalId, ShapePolicy, TenantId, Timestamp, Trust, sabotage};
 
 /// The keyed hash of an API key: what is stored and looked up in place of the key itself.
 pub type KeyHash = [u8; 32];
@@ -40,6 +40,26 @@ pub struct KeyRecord {
     pub expires_at: Option<Timestamp>,
     /// When it was revoked.
     pub revoked_at: Option<Timestamp>,
+    /// The most that it may vouch for. `None` for a key made before keys had such a ceiling, and
+    /// for a host's first one: those may vouch for everything.
+    pub trust: Option<Trust>,
+}
+
+impl KeyRecord {
+    /// What the key allows now. Linking was part of writing for keys made before it had a scope of
+    /// its own; what is stored of them does not name it.
+    #[must_use]
+    pub fn allows(&self) -> Vec<Permission> {
+        let mut all = self.permissions.clone();
+        let writes = self.trust.is_none() && all.contains(&Permission::MemoryWrite);
+        if sabotage!("keys-of-before-link-no-more", writes, false)
+            && !all.contains(&Permission::MemoryLink)
+        {
+            all.push(Permission::MemoryLink);
+            all.sort_unstable();
+        }
+        all
+    }
 }
 
 /// Keeps tenants and keys. Small data, read on every request: implementations answer `find_key`
@@ -62,6 +82,15 @@ pub trait Directory: Send + Sync {
     async fn keys(&self, tenant: &TenantId) -> Result<Vec<KeyRecord>, StoreError>;
     /// Adds a key. A hash that exists already is left as it is and answers `false`.
     async fn add_key(&self, key: &KeyRecord) -> Result<bool, StoreError>;
+    /// Sets the most that the tenant's key of that name may vouch for, and writes down what it
+    /// allows (see [`KeyRecord::allows`]); `false` if there is no such key.
+    async fn set_key_trust(
+        &self,
+        tenant: &TenantId,
+        id: &PrincipalId,
+        trust: Trust,
+        permissions: &[Permission],
+    ) -> Result<bool, StoreError>;
     /// Revokes the tenant's key of that name; `false` if there is none (left) to revoke.
     async fn revoke_key(
         &self,

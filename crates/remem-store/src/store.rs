@@ -422,6 +422,8 @@ pub enum Outcome {
     Done,
     /// The entry or record was taken away.
     Removed,
+    /// The entry was taken away, and its text is kept, since an action rests on it.
+    Held,
     /// Nothing to do: no such live entry, or the imported id is taken.
     Nothing,
 }

@@ -1,7 +1,13 @@
 //! Tenants, keys and passes on the wire.
 
 use crate::time::Instant;
+use crate::workshop::SourceName;
 use serde::{Deserialize, Serialize};
+
+/// What a host of before ceilings lets every key vouch for.
+fn everything() -> SourceName {
+    SourceName::Operator
+}
 
 /// What a new key should be.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
@@ -22,6 +28,18 @@ pub struct KeyCreate {
     /// one can replace another.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub principal: Option<String>,
+    /// The most that it may vouch for as the source of what it writes; model if absent, and never
+    /// more than the caller's own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub trust: Option<SourceName>,
+}
+
+/// What is to change about a key.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct KeyChange {
+    /// The most that it may vouch for; never more than the caller's own.
+    pub trust: SourceName,
 }
 
 /// A key that was just made: the only time its text is shown.
@@ -49,6 +67,13 @@ pub struct KeyInfo {
     pub label: String,
     /// What it allows.
     pub scopes: Vec<String>,
+    /// The most that it may vouch for as the source of what it writes.
+    #[serde(default = "everything")]
+    pub trust: SourceName,
+    /// Nobody said what it may vouch for, so it may for everything: a key from before keys had such
+    /// a ceiling, or a host's first one. Over MCP it may for what a model may.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub trust_unset: bool,
     /// When it was made.
     pub created_at: Instant,
     /// From when it is refused.
@@ -69,6 +94,13 @@ pub struct Whoami {
     pub principal: String,
     /// What it may do.
     pub scopes: Vec<String>,
+    /// The most that it may vouch for as the source of what it writes.
+    #[serde(default = "everything")]
+    pub trust: SourceName,
+    /// Nobody said what it may vouch for, so it may for everything: a key from before keys had such
+    /// a ceiling, or a host's first one. Over MCP it may for what a model may.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub trust_unset: bool,
     /// The id of its key; a token has none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub key_id: Option<String>,

@@ -94,6 +94,9 @@ pub struct CommitmentDoc {
     /// key.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub text: Option<String>,
+    /// Nobody vouches for the text that it was made from.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub untrusted: bool,
     /// `pending`, `armed`, `done`, `cancelled` or `expired`.
     pub state: String,
     /// `time` or `predicate`.
@@ -170,6 +173,7 @@ impl CommitmentDoc {
             memory_ref: commitment.memory_ref,
             memory_id: source.map(|source| source.as_str().to_owned()),
             text,
+            untrusted: false,
             state: commitment.state.as_str().to_owned(),
             condition,
             next_at: commitment.next_at.map(at),

@@ -83,6 +83,14 @@ impl From<EntryAnswer> for EntryBeside {
     }
 }
 
+/// Answer about a delete, where there is more to say than that it is done.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
+pub struct Deleted {
+    /// The entry is gone from its memory, and its text is kept: an action rests on it. Forgetting
+    /// its subject erases it.
+    pub held: bool,
+}
+
 /// The longest `sourceRef`: it is kept as the subject `source:` and itself, which has 256
 /// characters at the most.
 pub const SOURCE_REF_CHARS_MAX: usize = 249;
@@ -133,7 +141,8 @@ pub struct PutEntry {
     /// A statement: no longer true from this instant.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub valid_to: Option<Instant>,
-    /// Who says so; model if absent.
+    /// Who says so: no more than the key may vouch for; model if absent, or what the key may if that
+    /// is less.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub source: Option<SourceName>,
     /// Where it was read, such as a URL, at most 249 characters: forgetting the subject `source:`
@@ -190,6 +199,7 @@ impl PutEntry {
             untiered: tier.is_none(),
             typology: self.typology.map(Into::into).unwrap_or_default(),
             untyped: self.typology.is_none(),
+            unsourced: self.source.is_none(),
             facets: Facets {
                 interaction,
                 world: world(self.world)?,
@@ -268,7 +278,8 @@ pub struct ImportEntry {
     /// A statement: no longer true from this instant.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub valid_to: Option<Instant>,
-    /// Who says so; model if absent.
+    /// Who says so: no more than the key may vouch for; model if absent, or what the key may if that
+    /// is less.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub source: Option<SourceName>,
 }
@@ -289,6 +300,7 @@ impl ImportEntry {
             metadata: self.metadata,
             expires_at: self.expires_at.map(|t| t.0),
             typology: self.typology.map(Into::into).unwrap_or_default(),
+            unsourced: self.source.is_none(),
             facets: Facets {
                 world: world(self.world)?,
                 valid_at: self.valid_from.map(|t| t.0),

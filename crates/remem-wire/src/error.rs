@@ -3,7 +3,7 @@
 
 use remem_core::permission::UnknownPermission;
 use remem_core::sabotage;
-use remem_core::{Permission, Rejection};
+use remem_core::{Permission, Rejection, Trust};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
@@ -69,6 +69,9 @@ pub enum Problem {
     KeyRevoked,
     /// The key lacks a scope.
     Forbidden(Permission),
+    /// The caller claims more trust than its key may vouch for. It is no mistake in the request: with
+    /// another key it can be done.
+    TrustTooHigh { claimed: Trust, most: Trust },
     /// No such thing, or not the caller's: the same answer, byte for byte.
     NotFound,
     /// No such webhook, or not the caller's.
@@ -219,6 +222,7 @@ impl Problem {
             Problem::KeyExpired => row(401, "key_expired", "this API key has expired"),
             Problem::KeyRevoked => row(401, "key_revoked", "this API key was revoked"),
             Problem::Forbidden(_) => row(403, "forbidden", &self.text()),
+            Problem::TrustTooHigh { .. } => row(403, "trust_above_key", &self.text()),
             Problem::NotFound => row(404, "not_found", "there is no such thing here"),
             Problem::NoWebhook => row(404, "subscription_not_found", "there is no such webhook"),
             Problem::MethodNotAllowed => row(
@@ -241,9 +245,7 @@ impl Problem {
                 "workspace_too_large",
                 "the file is larger than this host keeps",
             ),
-            Problem::UnknownWorkflow => {
-                row(404, "workflow_not_found", "there is no such workflow here")
-            }
+            Problem::UnknownWorkflow => row(404, "workflow_not_found", "there is no such workflow"),
             Problem::RunEnded { .. } => row(409, "run_already_terminal", "the run has ended"),
             Problem::RunGoesOn => row(
                 409,
@@ -350,6 +352,11 @@ impl Problem {
             Problem::MalformedHost => "send the header Host, and send it once".to_owned(),
             Problem::MalformedQuery { hint } => format!("the query string is not valid: {hint}"),
             Problem::Forbidden(permission) => format!("this key lacks the scope {permission}"),
+            Problem::TrustTooHigh { claimed, most } => format!(
+                "this key vouches for {} at the most, not for {}",
+                most.as_str(),
+                claimed.as_str()
+            ),
             Problem::NotProvided { what } => format!("this host does not provide {what}"),
             _ => String::new(),
         }
@@ -391,6 +398,9 @@ impl Problem {
             }
             Problem::FileConflict { current_version } => json!({"currentVersion": current_version}),
             Problem::Forbidden(permission) => json!({"scopeRequired": permission.as_str()}),
+            Problem::TrustTooHigh { claimed, most } => {
+                json!({"source": claimed.as_str(), "trustMax": most.as_str()})
+            }
             Problem::TooManyFeeds { limit } => json!({"limit": limit}),
             _ => return None,
         };

@@ -22,10 +22,16 @@ pub struct EventDoc {
     /// The run that caused it, if one did.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub run_id: Option<String>,
+    /// Where it stands in the run's own log: 0, 1, 2, … without gaps.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub run_sequence: Option<u64>,
+    /// When it happened first, if the run only repeats what an earlier one recorded.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub recorded_at: Option<Instant>,
     /// Ids and counts.
     #[schema(value_type = Object)]
     pub payload: serde_json::Value,
-    /// Hash that chains the event to the one before, for audits.
+    /// Hash that chains the event to the one before, for audits (docs/operations.md has the format).
     pub hash: String,
 }
 
@@ -38,6 +44,11 @@ impl From<&Event> for EventDoc {
             timestamp: Instant(event.at),
             revision: event.revision.0.to_string(),
             run_id: event.run.as_ref().map(|run| run.id.as_str().to_owned()),
+            run_sequence: event.run.as_ref().map(|run| run.seq),
+            recorded_at: event
+                .run
+                .as_ref()
+                .and_then(|run| run.recorded_at.map(Instant)),
             payload: event.body.payload(),
             hash: event
                 .hash

@@ -2,7 +2,10 @@
 //! terminal. What nobody vouches for is marked line by line, so that no text can end its own mark.
 //! Programs that ask for JSON get the text and the tag as they are.
 
+use crate::commitment::{CommitmentDoc, CommitmentWhy};
 use crate::entry::MemoryEntry;
+use crate::memory::{EntryList, SearchHit};
+use crate::workshop::{EntryFacets, SourceName};
 use remem_core::admission::UNTRUSTED_TAG;
 use remem_core::recall::fence;
 use remem_core::sabotage;
@@ -40,12 +43,123 @@ pub fn line(entry: &MemoryEntry) -> Cow<'_, str> {
     }
 }
 
-/// The entry with its text for a reader.
+/// The entry with its text for a reader. Labels of what nobody vouches for are its writer's words
+/// as well, and a label has no room for a mark: only the one that says so stays.
 #[must_use]
 pub fn shown(entry: MemoryEntry) -> MemoryEntry {
+    let mut tags = entry.tags.clone();
+    if is_untrusted(&entry) {
+        sabotage!(
+            "labels-of-untrusted-text-are-shown",
+            tags.retain(|tag| tag == UNTRUSTED_TAG)
+        );
+    }
     MemoryEntry {
         content: text(&entry).into_owned(),
+        tags,
         ..entry
+    }
+}
+
+/// What stands beside a text for a reader. Names that the writer of an untrusted one chose are left
+/// out.
+#[must_use]
+pub fn facets(facets: EntryFacets) -> EntryFacets {
+    if sabotage!(
+        "names-beside-untrusted-text-are-shown",
+        facets.source != SourceName::Untrusted,
+        true
+    ) {
+        return facets;
+    }
+    EntryFacets {
+        interaction: None,
+        world: None,
+        slot: None,
+        ..facets
+    }
+}
+
+/// A page for a reader.
+#[must_use]
+pub fn list(page: EntryList) -> EntryList {
+    let untrusted: Vec<&MemoryEntry> = page.entries.iter().filter(|e| is_untrusted(e)).collect();
+    let mut metadata = page.metadata;
+    metadata.retain(|id, _| untrusted.iter().all(|entry| entry.id != *id));
+    let beside = page.facets.into_iter();
+    EntryList {
+        metadata,
+        facets: beside.map(|(id, found)| (id, facets(found))).collect(),
+        entries: page.entries.into_iter().map(shown).collect(),
+        ..page
+    }
+}
+
+/// A hit for a reader, what stands beside it included.
+#[must_use]
+pub fn hit(hit: SearchHit) -> SearchHit {
+    let all = |entries: Vec<MemoryEntry>| entries.into_iter().map(shown).collect();
+    let is_vouched_for = !is_untrusted(&hit.entry);
+    SearchHit {
+        metadata: sabotage!(
+            "metadata-of-untrusted-text-is-shown",
+            hit.metadata.filter(|_| is_vouched_for),
+            hit.metadata
+        ),
+        facets: hit.facets.map(facets),
+        entry: shown(hit.entry),
+        before: sabotage!(
+            "what-stands-beside-a-hit-is-not-marked",
+            all(hit.before),
+            hit.before
+        ),
+        after: all(hit.after),
+        ..hit
+    }
+}
+
+/// A commitment for a reader: what was promised in an untrusted text is marked like the text. So is
+/// one whose text cannot be read any more, since nobody can say who vouches for it.
+#[must_use]
+pub fn commitment(one: CommitmentDoc) -> CommitmentDoc {
+    let unknown = one.inferred && one.text.is_none();
+    if sabotage!(
+        "promises-of-untrusted-texts-are-not-marked",
+        !one.untrusted && !unknown,
+        true
+    ) {
+        return one;
+    }
+    CommitmentDoc {
+        text: one.text.map(|text| fence::fenced(&text)),
+        predicate: one.predicate.map(|words| fence::fenced(&words)),
+        ..one
+    }
+}
+
+/// Why there is a commitment, for a reader.
+#[must_use]
+pub fn why(why: CommitmentWhy) -> CommitmentWhy {
+    let untrusted = why.commitment.untrusted;
+    let words = |words: Option<String>| {
+        words.map(|words| {
+            if sabotage!(
+                "words-of-untrusted-promises-are-not-marked",
+                untrusted,
+                false
+            ) {
+                fence::fenced(&words)
+            } else {
+                words
+            }
+        })
+    };
+    CommitmentWhy {
+        sentence: words(why.sentence),
+        cue: words(why.cue),
+        condition_words: words(why.condition_words),
+        commitment: commitment(why.commitment),
+        ..why
     }
 }
 
@@ -82,6 +196,7 @@ mod tests {
             )
         );
         assert_eq!(shown(own.clone()), own);
+        assert_eq!(shown(page).tags, [UNTRUSTED_TAG], "labels are its writer's");
     }
 
     #[test]

@@ -92,7 +92,7 @@ pub enum Command {
     /// Prepare a PostgreSQL database (--database), or bring it up to date
     Migrate,
     /// Speak MCP on standard input and output (the store itself, or a server with --url)
-    Mcp,
+    Mcp(Mcp),
     /// Remember something
     Put(Put),
     /// Show one entry
@@ -227,6 +227,14 @@ pub struct Serve {
 }
 
 #[derive(Args)]
+pub struct Mcp {
+    /// The most that the tools may vouch for, where the store is opened directly: untrusted, model,
+    /// tool, action or operator. Towards a server the key decides
+    #[arg(long, value_name = "TRUST", default_value = "model")]
+    pub trust: String,
+}
+
+#[derive(Args)]
 #[command(
     after_help = "Your own memories begin with ~/ : quote them ('~/ops'), since a shell makes a folder of it, or type @me/ops.\n\
                         Example: remem put @me/ops \"Send the report as a table\" --interaction thread-1 --speaker operator --source operator"
@@ -307,10 +315,10 @@ pub enum Events {
 pub enum Key {
     /// Make a key; it is shown once
     Create {
-        /// What it allows, separated by commas: memory:read, memory:write, memory:admin,
-        /// workspace:read, workspace:write, runs:create, runs:read, runs:cancel, manifest:read,
-        /// manifest:write, secrets:manage, webhooks:manage, proposals:read, proposals:write,
-        /// proposals:apply, proposals:override, keys:manage, host:admin
+        /// What it allows, separated by commas: memory:read, memory:write, memory:link,
+        /// memory:admin, workspace:read, workspace:write, runs:create, runs:read, runs:cancel,
+        /// manifest:read, manifest:write, secrets:manage, webhooks:manage, proposals:read,
+        /// proposals:write, proposals:apply, proposals:override, keys:manage, host:admin
         #[arg(
             long,
             value_delimiter = ',',
@@ -330,9 +338,21 @@ pub enum Key {
         /// replaces another
         #[arg(long, value_name = "NAME")]
         principal: Option<String>,
+        /// The most that it may vouch for as the source of what it writes: untrusted, model, tool,
+        /// action or operator [default: model]
+        #[arg(long, value_name = "TRUST")]
+        trust: Option<String>,
     },
     /// List a tenant's keys
     List,
+    /// Set the most that a key may vouch for, which also ends what a key from before could
+    #[command(after_help = "Example: remem key trust key_1a2b model")]
+    Trust {
+        /// The key's id, as `key list` shows it
+        id: String,
+        /// untrusted, model, tool, action or operator
+        trust: String,
+    },
     /// Revoke a key, at once
     Revoke {
         /// The key's id, as `key list` shows it

@@ -13,7 +13,7 @@ use figment::Figment;
 use figment::providers::{Env, Format, Serialized, Toml};
 use remem_core::permission::{self, ROLES};
 use remem_core::schedule::zone;
-use remem_core::{Permission, Policy, Profiles, ShapePolicy, Timing};
+use remem_core::{Permission, Policy, Profiles, ShapePolicy, Timing, Trust};
 use remem_engine::bearer::Algorithm;
 use remem_engine::commitments::{Arm, CommitmentRules};
 use remem_engine::proposals::{Activation, QUORUM_MAX, Settings};
@@ -129,6 +129,8 @@ pub struct Jwt {
     pub scope_claim: String,
     /// The claim that says who it speaks for.
     pub principal_claim: String,
+    /// The most that whoever comes with a token may vouch for.
+    pub trust: String,
 }
 
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
@@ -276,6 +278,7 @@ impl Default for Jwt {
             tenant_claim: "tenant".to_owned(),
             scope_claim: "scope".to_owned(),
             principal_claim: "sub".to_owned(),
+            trust: Trust::Model.as_str().to_owned(),
         }
     }
 }

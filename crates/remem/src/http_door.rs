@@ -14,10 +14,11 @@ use async_trait::async_trait;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use remem_server::{Door, InstalledAgent, Written};
 use remem_wire::admin::{
-    KeyCreate, KeyCreated, KeyList, TenantInfo, TenantList, TenantPut, TenantQuery, Whoami,
+    KeyChange, KeyCreate, KeyCreated, KeyInfo, KeyList, TenantInfo, TenantList, TenantPut,
+    TenantQuery, Whoami,
 };
 use remem_wire::agent::{AgentInstall, AgentInventory, AgentInventoryEntry};
-use remem_wire::entry::{EntryAnswer, EntryBeside};
+use remem_wire::entry::{Deleted, EntryAnswer, EntryBeside};
 use remem_wire::event::EventsQuery;
 use remem_wire::memory::{
     EntryList, EntryMetadata, GetQuery, ImportAnswer, ImportRequest, ListQuery, MemoriesQuery,
@@ -25,7 +26,7 @@ use remem_wire::memory::{
 };
 use remem_wire::secrets::{SecretInfo, SecretList, SecretPut, SecretScopeQuery, SecretsQuery};
 use remem_wire::{ErrorBody, EventPage, Failure, PutEntry};
-use reqwest::{Method, Response};
+use reqwest::{Method, Response, StatusCode};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::time::Duration;
@@ -361,7 +362,7 @@ impl Door for HttpDoor {
         memory_ref: &str,
         id: &str,
         key: Option<&str>,
-    ) -> Result<Written<()>, Failure> {
+    ) -> Result<Written<Deleted>, Failure> {
         let path = format!("memory/{}/entries/{}", segment(memory_ref), segment(id));
         let idempotency_key = Some(key.map_or_else(fresh_key, str::to_owned));
         let call = Call::<()> {
@@ -372,9 +373,15 @@ impl Door for HttpDoor {
             idempotency_key,
             repeatable: true,
         };
-        let (revision, replayed) = written(&self.call(call).await?);
+        let response = self.call(call).await?;
+        let (revision, replayed) = written(&response);
+        let value = if response.status() == StatusCode::OK {
+            parse(response).await?
+        } else {
+            Deleted::default()
+        };
         Ok(Written {
-            value: (),
+            value,
             revision,
             replayed,
         })
@@ -397,6 +404,22 @@ impl Door for HttpDoor {
     }
     async fn keys(&self, query: TenantQuery) -> Result<KeyList, Failure> {
         self.read("keys".to_owned(), &query).await
+    }
+    async fn change_key(
+        &self,
+        query: TenantQuery,
+        id: &str,
+        change: KeyChange,
+    ) -> Result<KeyInfo, Failure> {
+        let call = Call {
+            method: Method::PATCH,
+            path: format!("keys/{}", segment(id)),
+            query: Some(urlencoded(&query)),
+            body: Some(&change),
+            idempotency_key: None,
+            repeatable: true,
+        };
+        parse(self.call(call).await?).await
     }
     async fn revoke_key(&self, query: TenantQuery, id: &str) -> Result<(), Failure> {
         let path = format!("keys/{}", segment(id));

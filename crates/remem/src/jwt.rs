@@ -6,8 +6,8 @@ use crate::config;
 use crate::endpoint::is_loopback;
 use crate::keyset;
 use anyhow::{Context, bail, ensure};
-use remem_core::TenantId;
 use remem_core::sabotage;
+use remem_core::{TenantId, Trust};
 use remem_engine::Engine;
 use remem_engine::bearer::{Algorithm, Bearer, TokenRules};
 use remem_engine::ports::Keyset;
@@ -62,6 +62,7 @@ pub fn bearer(config: &config::Jwt) -> anyhow::Result<Option<Bearer>> {
         tenant_claim: claim("tenant_claim", &config.tenant_claim)?,
         scope_claim: claim("scope_claim", &config.scope_claim)?,
         principal_claim: claim("principal_claim", &config.principal_claim)?,
+        trust: trust(&config.trust)?,
     };
     Ok(Some(Bearer {
         rules,
@@ -130,6 +131,12 @@ fn claim(setting: &str, name: &str) -> anyhow::Result<String> {
         "auth.jwt.{setting} must be 1 to {CLAIM_CHARS_MAX} visible characters"
     );
     Ok(name.to_owned())
+}
+
+fn trust(name: &str) -> anyhow::Result<Trust> {
+    let known = Trust::ALL.map(Trust::as_str).join(", ");
+    let trust = name.parse().ok();
+    trust.with_context(|| format!("auth.jwt.trust must be one of {known}"))
 }
 
 fn is_url(jwks: &str) -> bool {
@@ -235,6 +242,7 @@ mod tests {
         named("tenant_claim", |c| c.tenant_claim = String::new());
         named("scope_claim", |c| c.scope_claim = "a\nb".to_owned());
         named("principal_claim", |c| c.principal_claim = "x".repeat(201));
+        named("trust", |c| c.trust = "c4nary".to_owned());
         named("jwks", |c| {
             c.jwks = Some("http://issuer.example/keys".to_owned())
         });

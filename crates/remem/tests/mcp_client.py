@@ -2,6 +2,7 @@
 
     mcp_client.py stdio MODE REMEM DATA_DIR
     mcp_client.py reminder MODE REMEM DATA_DIR
+    mcp_client.py proxy MODE REMEM URL KEY
     mcp_client.py http MODE URL KEY
 
 MODE is how the client negotiates the protocol: "auto" tries the newest way first, "legacy" begins with `initialize`.
@@ -98,7 +99,10 @@ async def converse(client):
     check(unknown == "validation_error", f"an unknown argument is refused with the same code: {unknown}")
     missing = await refused(client, "memory_put")
     check(missing == "validation_error", f"a missing argument is refused with the same code: {missing}")
-    check((await call(client, "memory_stats"))["entries"] == 1, "refusals store nothing")
+    above = await refused(client, "memory_put", content="Obey.", source="operator")
+    check(above == "trust_above_key", f"a model is no operator: {above}")
+    check((await call(client, "memory_put", content="Read.", source="untrusted"))["facets"]["source"] == "untrusted", "it may claim less")
+    check((await call(client, "memory_stats"))["entries"] == 2, "refusals store nothing")
     await promise(client)
 
 
@@ -143,11 +147,12 @@ async def reminder(client):
 
 
 @contextlib.asynccontextmanager
-async def connect(kind, mode, first, second):
-    if kind in ("stdio", "reminder"):
+async def connect(kind, mode, first, second, key=None):
+    if kind in ("stdio", "reminder", "proxy"):
         # The client hands on no variables of its own accord; this one breaks a rule, for scripts/sabotage.
         broken = {name: value for name, value in os.environ.items() if name == "SABOTAGE"}
-        server = StdioServerParameters(command=first, args=["mcp", "--data-dir", second], env=broken)
+        place = ["--url", second, "--key", key] if kind == "proxy" else ["--data-dir", second]
+        server = StdioServerParameters(command=first, args=["mcp", *place], env=broken)
         async with Client(server, mode=mode, read_timeout_seconds=30) as client:
             yield client
     else:
@@ -158,11 +163,11 @@ async def connect(kind, mode, first, second):
                 yield client
 
 
-async def main(kind, mode, first, second):
-    async with connect(kind, mode, first, second) as client:
+async def main(kind, mode, *place):
+    async with connect(kind, mode, *place) as client:
         await (reminder(client) if kind == "reminder" else converse(client))
         version = client.protocol_version
     print(f"{checks} checks hold with protocol {version}")
 
 
-asyncio.run(main(*sys.argv[1:5]))
+asyncio.run(main(*sys.argv[1:]))

@@ -17,7 +17,7 @@ use crate::engine::Engine;
 use crate::error::Denied;
 use crate::keys::is_of_the_host;
 use crate::ports::{Keyset, KeysetError};
-use remem_core::{PrincipalId, TenantId, Timestamp};
+use remem_core::{PrincipalId, TenantId, Timestamp, Trust};
 use std::sync::Arc;
 use token::{Proven, Token};
 
@@ -40,6 +40,8 @@ pub struct TokenRules {
     pub scope_claim: String,
     /// The claim that says who it speaks for.
     pub principal_claim: String,
+    /// The most that whoever comes with one may vouch for.
+    pub trust: Trust,
 }
 
 /// Tokens as a way in.
@@ -99,6 +101,7 @@ impl Engine {
             tenant: tenant.id,
             principal: self.principal_of(&bearer.rules.issuer, &proven.subject),
             permissions: proven.permissions,
+            trust: Some(bearer.rules.trust),
             shapes: tenant.shapes,
             proof: Proof::Token {
                 until: proven.until,

@@ -8,7 +8,7 @@ use crate::{Engine, HostKey, Parts};
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use proptest::prelude::*;
-use remem_core::{Permission, Seq, ShapePolicy};
+use remem_core::{Permission, Seq, ShapePolicy, Trust};
 use remem_store_sql::{Location, SqliteDirectory, SqliteStore};
 use ring::rand::SystemRandom;
 use ring::signature::{
@@ -124,6 +124,7 @@ fn rules() -> TokenRules {
         tenant_claim: "tenant".to_owned(),
         scope_claim: "scope".to_owned(),
         principal_claim: "sub".to_owned(),
+        trust: Trust::Model,
     }
 }
 
@@ -713,11 +714,15 @@ async fn claims_have_the_names_that_the_operator_says() {
         (caller.principal().as_str(), caller.permissions.as_slice()),
         ("batch", &[Permission::MemoryAdmin][..])
     );
+    assert_eq!(caller.trust_max(), Trust::Model);
     let fixed = TokenRules {
         tenant: TenantId::parse("acme"),
+        trust: Trust::Tool,
         ..rules()
     };
     let world = World::new(fixed).await;
+    let most = world.caller(&token(json!({}))).await.trust_max();
+    assert_eq!(most, Trust::Tool, "what the operator says of the issuer");
     for tenant in [json!(null), json!("elsewhere"), json!(7)] {
         assert_eq!(
             world
@@ -794,6 +799,7 @@ async fn without_keys_of_the_issuer_tokens_wait_and_keys_go_on() {
         permissions: vec![Permission::MemoryRead],
         expires_at: None,
         principal: None,
+        trust: None,
     };
     let dotted = "a.chosen.key-with-two-dots";
     engine.add_key(dotted, request).await.unwrap();

@@ -10,8 +10,8 @@ use remem_core::commitment::{Delivery, Refusal, Spans, State, When, check_instan
 use remem_core::infer::{self, Reading, Verdict};
 use remem_core::sabotage;
 use remem_core::{
-    Batch, Commitment, Draft, EventBody, Idempotency, Permission, Precondition, Rejection, Scope,
-    TenantId, Timestamp, Timing, schedule,
+    Batch, Commitment, Draft, EventBody, Facets, Idempotency, Permission, Precondition, Rejection,
+    Scope, TenantId, Timestamp, Timing, schedule,
 };
 use remem_store::{Outcome, StoreError};
 use serde_json::Value;
@@ -112,6 +112,10 @@ impl Engine {
             content: new.text.clone(),
             tags: vec![HAND_MADE.to_owned()],
             subjects,
+            facets: Facets {
+                trust: caller.own_trust(),
+                ..Facets::default()
+            },
             ..Draft::default()
         };
         let admitted = admission.admit(scope, draft)?;

@@ -243,6 +243,7 @@ impl Engine {
                 "a-delivery-starts-runs-for-anybody",
                 caller.require(Permission::RunsCreate)?
             );
+            caller.vouch_for_runs()?;
         }
         if delivery.workflow_id.is_some() && delivery.agent_id.is_some() {
             return Err(Rejection::Invalid {

@@ -47,7 +47,7 @@ pub async fn run(
         report.changed += committed
             .outcomes
             .iter()
-            .filter(|o| **o == Outcome::Removed)
+            .filter(|o| matches!(o, Outcome::Removed | Outcome::Held))
             .count() as u64;
         report.more = n + 1 == BATCHES_MAX;
     }

@@ -130,6 +130,7 @@ impl Engine {
         artifact: &Artifact,
         now: Timestamp,
     ) -> Result<Installation, EngineError> {
+        caller.vouch_for_runs()?;
         let tenant = caller.tenant();
         let policy = self.policy_of(caller);
         let what =

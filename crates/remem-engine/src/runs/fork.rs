@@ -8,8 +8,7 @@ use crate::error::EngineError;
 use remem_core::run::{ForkMode, NodeDone, Source};
 use remem_core::sabotage;
 use remem_core::{
-    Event, EventBody, EventKind, Permission, Rejection, RunId, RunState, RunStatus, TenantId,
-    Timestamp,
+    Event, EventBody, EventKind, Rejection, RunId, RunState, RunStatus, TenantId, Timestamp,
 };
 use serde_json::{Map, Value};
 use std::collections::VecDeque;
@@ -89,7 +88,7 @@ impl Engine {
         fork: Fork,
         key: Option<&str>,
     ) -> Result<Forked, EngineError> {
-        caller.require(Permission::RunsCreate)?;
+        caller.may_start_runs()?;
         let id = RunId::parse(id).ok_or(EngineError::NotFound)?;
         if fork.mode == ForkMode::Replay && fork.overlay.is_some() {
             return Err(Rejection::Invalid {

@@ -132,7 +132,7 @@ impl Engine {
         new: NewRun,
         key: Option<&str>,
     ) -> Result<Started, EngineError> {
-        caller.require(Permission::RunsCreate)?;
+        caller.may_start_runs()?;
         self.check_run(&new)?;
         let body = digest(&new);
         let prepared = self

@@ -78,6 +78,7 @@ impl Engine {
         document: Map<String, Value>,
     ) -> Result<(Map<String, Value>, bool), EngineError> {
         caller.require(Permission::ManifestWrite)?;
+        caller.vouch_for_runs()?;
         let workflow = Workflow::parse(document)?;
         if workflow.id != id {
             return Err(Rejection::Invalid {

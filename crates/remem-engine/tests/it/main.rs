@@ -15,6 +15,7 @@ mod distill;
 mod forget;
 mod idempotency;
 mod jobs;
+mod key_trust;
 mod model;
 mod proposals;
 mod purge;

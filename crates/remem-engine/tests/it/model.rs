@@ -64,6 +64,7 @@ impl Host {
             permissions: Permission::ALL.to_vec(),
             expires_at: None,
             principal: None,
+            trust: None,
         };
         engine.add_key("key", request).await.unwrap();
         let caller = engine.authenticate("key").await.unwrap();
@@ -383,6 +384,7 @@ async fn the_ledger_is_read_in_pages_by_those_who_may() {
         permissions: all,
         expires_at: None,
         principal: None,
+        trust: None,
     };
     host.engine.add_key("other", request).await.unwrap();
     let other = host.engine.authenticate("other").await.unwrap();

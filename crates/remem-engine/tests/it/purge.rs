@@ -38,6 +38,7 @@ async fn start(folder: &Path, at: Timestamp, ids: u64) -> (Engine, Arc<FixedCloc
         permissions: Permission::ALL.to_vec(),
         expires_at: None,
         principal: None,
+        trust: None,
     };
     engine.add_key("key", request).await.unwrap();
     let caller = engine.authenticate("key").await.unwrap();

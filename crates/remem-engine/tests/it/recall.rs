@@ -209,6 +209,7 @@ async fn caller(engine: &Engine, tenant: &str) -> Caller {
         permissions: Permission::ALL.to_vec(),
         expires_at: None,
         principal: None,
+        trust: None,
     };
     engine.add_key(&key, request).await.unwrap();
     engine.authenticate(&key).await.unwrap()

@@ -20,6 +20,7 @@ async fn key(host: &TestHost, name: &str, permissions: &[Permission]) -> Caller 
         permissions: permissions.to_vec(),
         expires_at: None,
         principal: None,
+        trust: None,
     };
     host.engine.add_key(name, request).await.unwrap();
     host.engine.authenticate(name).await.unwrap()

@@ -60,6 +60,7 @@ impl World {
                 permissions: Permission::ALL.to_vec(),
                 expires_at: None,
                 principal: None,
+                trust: None,
             };
             engine.add_key(name, request).await.unwrap();
             callers.push(engine.authenticate(name).await.unwrap());

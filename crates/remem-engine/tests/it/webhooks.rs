@@ -76,6 +76,7 @@ async fn caller(engine: &Engine, tenant: &str) -> Caller {
         permissions: Permission::ALL.to_vec(),
         expires_at: None,
         principal: None,
+        trust: None,
     };
     engine.add_key(tenant, request).await.unwrap();
     engine.authenticate(tenant).await.unwrap()

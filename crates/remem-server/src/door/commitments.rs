@@ -4,6 +4,7 @@ use super::{EngineDoor, fail, invalid};
 use async_trait::async_trait;
 use remem_core::Timestamp;
 use remem_core::commitment::State;
+use remem_core::recall::fence;
 use remem_engine::commitments::{
     Changed, CommitmentInfo, CommitmentQuery, CommitmentRules, Explanation, NewCommitment, NewRules,
 };
@@ -333,10 +334,14 @@ impl EngineDoor {
 /// What was meant is the sentence; of one that a caller made, all that was said.
 fn doc(found: Explanation) -> CommitmentDoc {
     let Explanation { info, entry, words } = found;
+    let untrusted = entry.as_ref().is_some_and(fence::is_untrusted);
     let text = words
         .map(|[sentence, ..]| sentence)
         .or_else(|| entry.map(|entry| entry.content));
-    CommitmentDoc::new(info.id, info.commitment, info.source.as_ref(), text)
+    CommitmentDoc {
+        untrusted,
+        ..CommitmentDoc::new(info.id, info.commitment, info.source.as_ref(), text)
+    }
 }
 
 fn rules_doc(rules: CommitmentRules) -> CommitmentRulesDoc {

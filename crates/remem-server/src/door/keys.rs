@@ -1,10 +1,12 @@
 //! Keys on the wire, and who a caller is by them.
 
-use remem_core::Permission;
-use remem_engine::keys;
+use super::{EngineDoor, fail};
+use remem_core::{Permission, PrincipalId, Rejection, Trust};
+use remem_engine::keys::{self, KeyRequest};
 use remem_store::KeyRecord;
-use remem_wire::admin::{KeyInfo, Whoami};
+use remem_wire::admin::{KeyChange, KeyCreate, KeyCreated, KeyInfo, TenantQuery, Whoami};
 use remem_wire::time::Instant;
+use remem_wire::{Failure, Problem};
 
 fn scopes(permissions: &[Permission]) -> Vec<String> {
     permissions.iter().map(|p| p.as_str().to_owned()).collect()
@@ -17,7 +19,9 @@ pub(super) fn key_info(record: &KeyRecord) -> KeyInfo {
         principal: record.principal.as_str().to_owned(),
         tenant: record.tenant.as_str().to_owned(),
         label: record.label.clone(),
-        scopes: scopes(&record.permissions),
+        scopes: scopes(&record.allows()),
+        trust: record.trust.unwrap_or(Trust::Operator).into(),
+        trust_unset: record.trust.is_none(),
         created_at: Instant(record.created_at),
         expires_at: record.expires_at.map(Instant),
         revoked_at: record.revoked_at.map(Instant),
@@ -30,7 +34,58 @@ pub(super) fn whoami(proven: keys::Whoami) -> Whoami {
         tenant: proven.tenant.as_str().to_owned(),
         principal: proven.principal.as_str().to_owned(),
         scopes: scopes(&proven.permissions),
+        trust: proven.trust.unwrap_or(Trust::Operator).into(),
+        trust_unset: proven.trust.is_none(),
         key_id: proven.key.map(|id| id.as_str().to_owned()),
         expires_at: proven.until.map(Instant),
+    }
+}
+
+fn principal(name: Option<&str>) -> Result<Option<PrincipalId>, Failure> {
+    let read = |name| {
+        PrincipalId::parse(name).ok_or_else(|| {
+            Problem::Rejected(Rejection::MalformedName { field: "principal" }).into()
+        })
+    };
+    name.map(read).transpose()
+}
+
+impl EngineDoor {
+    /// Makes a key.
+    pub(super) async fn make_key(&self, request: KeyCreate) -> Result<KeyCreated, Failure> {
+        let permissions: Result<Vec<Permission>, _> =
+            request.scopes.iter().map(|s| s.parse()).collect();
+        let request = KeyRequest {
+            tenant: self.tenant(&request.tenant)?,
+            label: request.label,
+            permissions: permissions.map_err(|_| Problem::UnknownScope)?,
+            expires_at: request.expires_at.map(|t| t.0),
+            principal: principal(request.principal.as_deref())?,
+            trust: request.trust.map(Into::into),
+        };
+        let new = self
+            .engine
+            .create_key(&self.caller, request)
+            .await
+            .map_err(fail)?;
+        Ok(KeyCreated {
+            key: new.text.to_string(),
+            info: key_info(&new.record),
+        })
+    }
+
+    /// Changes what a key may vouch for.
+    pub(super) async fn set_key(
+        &self,
+        query: TenantQuery,
+        id: &str,
+        change: KeyChange,
+    ) -> Result<KeyInfo, Failure> {
+        let tenant = self.tenant(&query.tenant)?;
+        self.engine
+            .set_key_trust(&self.caller, &tenant, id, change.trust.into())
+            .await
+            .map(|key| key_info(&key))
+            .map_err(fail)
     }
 }

@@ -4,7 +4,7 @@ use super::extract::{IdempotencyKey, JsonBody, Params, Ref, RefAndId};
 use super::{Answer, json, written};
 use crate::door::{Door, EngineDoor, Include, Written};
 use axum::http::StatusCode;
-use remem_wire::entry::{EntryAnswer, EntryBeside};
+use remem_wire::entry::{Deleted, EntryAnswer, EntryBeside};
 use remem_wire::memory::{
     EntryList, EntryMetadata, GetQuery, ImportAnswer, ImportRequest, ListQuery, PutMany,
     PutManyAnswer, PutQuery, ReadQuery,
@@ -128,17 +128,23 @@ pub(super) async fn get_metadata(
     json(StatusCode::OK, &door.metadata(&r, &id, query).await?)
 }
 
-/// Take an entry away; its text is erased, its id stays taken.
+/// Take an entry away; its text is erased, its id stays taken. A text that an action rests on is
+/// held, and then the answer has a body that says so.
 #[utoipa::path(delete, path = "/v1/host/remembrancer/memory/{memoryRef}/entries/{id}", tag = "entries",
     params(("memoryRef" = String, Path), ("id" = String, Path), ("Idempotency-Key" = Option<String>, Header)),
-    responses((status = 204), (status = 404, body = ErrorBody)))]
+    responses((status = 204, description = "Gone, its text erased"),
+              (status = 200, body = Deleted, description = "Gone, its text held: an action rests on it"),
+              (status = 404, body = ErrorBody)))]
 pub(super) async fn delete_entry(
     door: EngineDoor,
     RefAndId(r, id): RefAndId,
     key: IdempotencyKey,
 ) -> Answer {
-    written(
-        StatusCode::NO_CONTENT,
-        door.delete(&r, &id, key.0.as_deref()).await?,
-    )
+    let deleted = door.delete(&r, &id, key.0.as_deref()).await?;
+    let status = if deleted.value.held {
+        StatusCode::OK
+    } else {
+        StatusCode::NO_CONTENT
+    };
+    written(status, deleted)
 }

@@ -1,4 +1,4 @@
-//! Keys: who a caller is by them, create, list, revoke.
+//! Keys: who a caller is by them, create, list, change, revoke.
 
 use super::extract::{JsonBody, Params};
 use super::{Answer, json};
@@ -7,7 +7,7 @@ use axum::extract::Path;
 use axum::http::StatusCode;
 use axum::response::IntoResponse;
 use remem_wire::ErrorBody;
-use remem_wire::admin::{KeyCreate, KeyCreated, KeyList, TenantQuery, Whoami};
+use remem_wire::admin::{KeyChange, KeyCreate, KeyCreated, KeyInfo, KeyList, TenantQuery, Whoami};
 
 /// Who the caller is: what its key or token proved. Needs no scope.
 #[utoipa::path(get, path = "/v1/host/remembrancer/whoami", tag = "administration",
@@ -29,6 +29,20 @@ pub(super) async fn create_key(door: EngineDoor, JsonBody(body): JsonBody<KeyCre
     responses((status = 200, body = KeyList), (status = 403, body = ErrorBody)))]
 pub(super) async fn list_keys(door: EngineDoor, Params(query): Params<TenantQuery>) -> Answer {
     json(StatusCode::OK, &door.keys(query).await?)
+}
+
+/// Change what a key may vouch for: down, or up to what one's own key may. It counts from the key's
+/// next request on.
+#[utoipa::path(patch, path = "/v1/host/remembrancer/keys/{id}", tag = "administration",
+    params(("id" = String, Path), TenantQuery), request_body = KeyChange,
+    responses((status = 200, body = KeyInfo), (status = 403, body = ErrorBody), (status = 404, body = ErrorBody)))]
+pub(super) async fn change_key(
+    door: EngineDoor,
+    Path(id): Path<String>,
+    Params(query): Params<TenantQuery>,
+    JsonBody(body): JsonBody<KeyChange>,
+) -> Answer {
+    json(StatusCode::OK, &door.change_key(query, &id, body).await?)
 }
 
 /// Revoke a key, at once.

@@ -134,7 +134,7 @@ fn api() -> (Router<App>, utoipa::openapi::OpenApi) {
     .routes(routes!(forget::undo_rewrite))
     .routes(routes!(keys::whoami))
     .routes(routes!(keys::create_key, keys::list_keys))
-    .routes(routes!(keys::revoke_key))
+    .routes(routes!(keys::change_key, keys::revoke_key))
     .routes(routes!(tenants::put_tenant, tenants::list_tenants))
     .routes(routes!(passes::list_passes))
     .routes(routes!(passes::run_pass))

@@ -2,6 +2,7 @@
 //! kept between two, so any node can answer any request.
 
 use super::MemoryTools;
+use crate::door::EngineDoor;
 use crate::http::{App, authenticate, read_body, render};
 use axum::Router;
 use axum::body::Body;
@@ -52,6 +53,10 @@ async fn admit(State(app): State<App>, request: Request, next: Next) -> Response
 /// The request with its caller and its whole body: rmcp itself would wait for a body for ever.
 async fn admitted(app: &App, request: Request) -> Result<Request, Failure> {
     let door = authenticate(app, request.headers()).await?;
+    let door = EngineDoor {
+        caller: door.caller.through_tools(),
+        ..door
+    };
     let (mut parts, body) = request.into_parts();
     parts.extensions.insert(door);
     let body = sabotage!(

@@ -10,10 +10,12 @@ mod workshop;
 use crate::door::{Door, EngineDoor};
 use crate::http::RequestDeadline;
 use params::{DeleteParams, GetParams, ListParams, Parameters, PutParams, StatsParams};
+use remem_core::{Trust, sabotage};
 use remem_store::deadline;
 use remem_wire::error::data_hint;
 use remem_wire::memory::{GetQuery, ListQuery, ReadQuery};
-use remem_wire::reader::shown;
+use remem_wire::reader::{self, shown};
+use remem_wire::workshop::SourceName;
 use remem_wire::{Failure, Problem, PutEntry};
 use rmcp::handler::server::router::tool::ToolRouter;
 use rmcp::handler::server::tool::ToolCallContext;
@@ -46,6 +48,29 @@ pub async fn stdio(door: Arc<dyn Door>) -> Result<(), Box<dyn std::error::Error 
         .await?
         .waiting()
         .await?;
+    Ok(())
+}
+
+/// What is said of a delete that leaves the text where it is.
+const HELD: &str =
+    "an action rests on this entry, so its text is held; forgetting its subject erases it";
+
+/// Refuses a source above what a model may claim, unless the key was said to vouch for it. A server
+/// that is reached over a URL cannot tell a tool from a program, so it is looked at here.
+async fn vouch(door: &dyn Door, source: Option<SourceName>) -> Result<(), Failure> {
+    let claimed = source.map(Trust::from).unwrap_or_default();
+    if claimed <= Trust::Model {
+        return Ok(());
+    }
+    let proven = door.whoami().await?;
+    let most = if proven.trust_unset {
+        Trust::Model
+    } else {
+        proven.trust.into()
+    };
+    if sabotage!("tools-vouch-for-everything", claimed > most, false) {
+        return Err(Problem::TrustTooHigh { claimed, most }.into());
+    }
     Ok(())
 }
 
@@ -86,8 +111,8 @@ impl MemoryTools {
 
     /// Remember something: stores one entry in a memory and returns it with its id. Secrets in the
     /// text are redacted. Give the interaction (chat thread) for what was said in passing,
-    /// source=untrusted with sourceRef for what was read on a page or in a document,
-    /// source=operator for what the operator said.
+    /// source=untrusted with sourceRef for what was read on a page or in a document. A source above
+    /// model (tool, action, operator) is refused unless the key may vouch for it.
     #[tool(annotations(
         title = "Remember",
         read_only_hint = false,
@@ -115,12 +140,16 @@ impl MemoryTools {
                 source_ref: p.source_ref,
                 ..PutEntry::default()
             };
-            let written = self
-                .door(&context)?
+            let door = self.door(&context)?;
+            if self.door.is_some() {
+                vouch(&*door, p.source).await?;
+            }
+            let written = door
                 .put(&p.memory_ref, entry, p.idempotency_key.as_deref())
                 .await?;
+            let facets = written.value.facets.map(reader::facets);
             Ok(
-                json!({"entry": shown(written.value.entry), "facets": written.value.facets, "revision": written.revision}),
+                json!({"entry": shown(written.value.entry), "facets": facets, "revision": written.revision}),
             )
         };
         answer(call.await)
@@ -173,14 +202,14 @@ impl MemoryTools {
             ..ListQuery::default()
         };
         let call = async {
-            let mut page = self.door(&context)?.list(&p.memory_ref, query).await?;
-            page.entries = page.entries.into_iter().map(shown).collect();
-            Ok(page)
+            let page = self.door(&context)?.list(&p.memory_ref, query).await?;
+            Ok(reader::list(page))
         };
         answer(call.await)
     }
 
-    /// Delete one entry of a memory: its text is erased for good.
+    /// Delete one entry of a memory: its text is erased for good, unless an action rests on it (the
+    /// answer then says held).
     #[tool(annotations(
         title = "Delete a memory",
         read_only_hint = false,
@@ -197,7 +226,12 @@ impl MemoryTools {
                 .door(&context)?
                 .delete(&p.memory_ref, &p.id, p.idempotency_key.as_deref())
                 .await?;
-            Ok(json!({"deleted": true, "revision": written.revision}))
+            let mut told = json!({"deleted": true, "revision": written.revision});
+            if written.value.held {
+                told["held"] = json!(true);
+                told["note"] = json!(HELD);
+            }
+            Ok(told)
         };
         answer(call.await)
     }

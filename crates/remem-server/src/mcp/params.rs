@@ -77,8 +77,8 @@ params!(
         world: Option<String>,
         /// The question that it answers: another answer takes its place.
         slot: Option<String>,
-        /// Who says so: operator, action, tool, model (if absent) or untrusted (a page, a document,
-        /// somebody unknown).
+        /// Who says so: model (if absent) or untrusted (a page, a document, somebody unknown); tool,
+        /// action or operator where the key may vouch for it.
         source: Option<SourceName>,
         /// Where it was read, such as a URL: forgetting that place later takes it away.
         source_ref: Option<String>,

@@ -3,9 +3,8 @@
 
 use super::params::{Parameters, RecallParams, SearchParams};
 use super::{MemoryTools, answer};
-use remem_core::sabotage;
-use remem_wire::memory::{SearchHit, SearchRequest};
-use remem_wire::reader::shown;
+use remem_wire::memory::SearchRequest;
+use remem_wire::reader;
 use remem_wire::recall::RecallRequest;
 use rmcp::model::{CallToolResult, ContentBlock};
 use rmcp::service::RequestContext;
@@ -48,7 +47,7 @@ impl MemoryTools {
         };
         let call = async {
             let mut found = self.door(&context)?.search(&p.memory_ref, request).await?;
-            found.hits = found.hits.into_iter().map(marked).collect();
+            found.hits = found.hits.into_iter().map(reader::hit).collect();
             Ok(found)
         };
         answer(call.await)
@@ -97,30 +96,4 @@ impl MemoryTools {
         }
         result
     }
-}
-
-/// A hit with its texts for a reader, what stands beside it included.
-fn marked(hit: SearchHit) -> SearchHit {
-    let SearchHit {
-        entry,
-        before,
-        after,
-        ..
-    } = hit;
-    let all = |entries: Vec<_>| entries.into_iter().map(shown).collect();
-    sabotage!(
-        "what-stands-beside-a-hit-is-not-marked",
-        SearchHit {
-            entry: shown(entry),
-            before: all(before),
-            after: all(after),
-            ..hit
-        },
-        SearchHit {
-            entry: shown(entry),
-            before,
-            after: all(after),
-            ..hit
-        }
-    )
 }

@@ -3,7 +3,7 @@
 
 use super::params::{CloseParams, HistoryParams, LinkParams, Parameters};
 use super::{MemoryTools, answer};
-use remem_wire::reader::shown;
+use remem_wire::reader::{self, shown};
 use remem_wire::workshop::{LinkPut, SlotAnswer, SlotHistory, SlotQuery};
 use rmcp::model::CallToolResult;
 use rmcp::service::RequestContext;
@@ -31,6 +31,7 @@ impl MemoryTools {
                 .await?;
             let answers = history.answers.into_iter().map(|one| SlotAnswer {
                 entry: shown(one.entry),
+                facets: reader::facets(one.facets),
                 ..one
             });
             Ok(SlotHistory {

@@ -232,7 +232,7 @@ fn calls_about_workshops() -> Vec<Call> {
             "POST",
             format!("{MEMORY}/m/entries/mem_1/links"),
             r#"{"action": "a", "reference": "r"}"#,
-            "memory:write",
+            "memory:link",
         ),
         (
             "GET",
@@ -483,6 +483,12 @@ async fn each_operation_needs_its_scope() {
             "keys:manage",
         ),
         (
+            "PATCH",
+            "/v1/host/remembrancer/keys/key_1".to_owned(),
+            r#"{"trust": "model"}"#,
+            "keys:manage",
+        ),
+        (
             "DELETE",
             "/v1/host/remembrancer/keys/key_1".to_owned(),
             "",
@@ -673,6 +679,7 @@ async fn callers_are_told_who_they_are() {
         permissions: vec![Permission::WorkspaceRead, Permission::MemoryRead],
         expires_at: Some(Timestamp(NOON.0 + 60_000)),
         principal: PrincipalId::parse("ana"),
+        trust: None,
     };
     let added = host.engine.add_key("laptop", request).await.unwrap();
     let path = "/v1/host/remembrancer/whoami";
@@ -680,7 +687,7 @@ async fn callers_are_told_who_they_are() {
     assert_eq!(
         answer.json(),
         json!({"tenant": "b", "principal": "ana", "scopes": ["memory:read", "workspace:read"],
-            "keyId": added.unwrap().id.as_str(), "expiresAt": "2023-11-14T22:14:20.000Z"})
+            "trust": "operator", "trustUnset": true, "keyId": added.unwrap().id.as_str(), "expiresAt": "2023-11-14T22:14:20.000Z"})
     );
     assert_eq!(answer.header("cache-control"), "no-store");
     let first = host.get(path).await.json();
@@ -701,6 +708,7 @@ async fn keys_end_and_are_revoked_at_once() {
         permissions: vec![Permission::MemoryRead],
         expires_at: Some(Timestamp(NOON.0 + 10)),
         principal: None,
+        trust: None,
     };
     let record = host
         .engine
@@ -868,5 +876,5 @@ async fn every_operation_is_in_the_openapi_document() {
             "docs/api.md lacks `{operation}`"
         );
     }
-    assert_eq!(operations.len(), 119, "{operations:#?}");
+    assert_eq!(operations.len(), 120, "{operations:#?}");
 }

@@ -717,6 +717,22 @@ fn path_rows() -> Vec<Row> {
             "validation_error",
         ),
         row(
+            "key that vouches for an unknown source",
+            "POST",
+            "/v1/host/remembrancer/keys",
+            format!("{{\"scopes\": [\"memory:read\"], \"trust\": \"{CANARY}\"}}"),
+            400,
+            "validation_error",
+        ),
+        row(
+            "trust of an unknown key",
+            "PATCH",
+            "/v1/host/remembrancer/keys/key_1",
+            "{\"trust\": \"model\"}",
+            404,
+            "not_found",
+        ),
+        row(
             "malformed tenant",
             "POST",
             "/v1/host/remembrancer/tenants",

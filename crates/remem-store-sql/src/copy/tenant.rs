@@ -12,8 +12,8 @@ use super::error::CopyError;
 use super::rows::{ClockRow, Digest};
 use super::side::{Side, Snapshot};
 use super::{OnProgress, Progress, Step, TenantReport};
-use remem_core::TenantId;
 use remem_core::sabotage;
+use remem_core::{TenantId, Trust};
 use remem_store::{KeyRecord, Tenant};
 
 pub(super) async fn copy(
@@ -495,11 +495,17 @@ fn difference(here: &Digest, there: &Digest) -> Option<&'static str> {
         .map(|(_, what)| what)
 }
 
-/// Tenant and keys. A key that was revoked at the source since is revoked here, too; keys that only
-/// the target has stay.
+/// Whether a key may vouch for no more than one of these; none is a key that may for everything.
+fn is_within(trust: Option<Trust>, ceiling: Option<Trust>) -> bool {
+    ceiling.is_none_or(|most| trust.is_some_and(|trust| trust <= most))
+}
+
+/// Tenant and keys. A key that was revoked or lowered at the source since is so here, too; keys that
+/// only the target has stay.
 async fn publish(source: &dyn Side, target: &dyn Side, tenant: &Tenant) -> Result<(), CopyError> {
     target.directory().put_tenant(tenant).await?;
     let keys = source.directory().keys(&tenant.id).await?;
+    let before = target.directory().keys(&tenant.id).await?;
     for key in &keys {
         let added = target.directory().add_key(key).await?;
         if let (false, Some(at)) = (added, key.revoked_at) {
@@ -508,13 +514,25 @@ async fn publish(source: &dyn Side, target: &dyn Side, tenant: &Tenant) -> Resul
                 .revoke_key(&tenant.id, &key.id, at)
                 .await?;
         }
+        let is_higher = before
+            .iter()
+            .any(|other| other.id == key.id && !is_within(other.trust, key.trust));
+        if let (true, Some(trust)) = (is_higher, key.trust) {
+            target
+                .directory()
+                .set_key_trust(&tenant.id, &key.id, trust, &key.permissions)
+                .await?;
+        }
     }
     let there = target.directory().keys(&tenant.id).await?;
     let is_there = |key: &KeyRecord| {
         let same = there.iter().find(|other| {
             (&other.id, &other.hash, &other.principal) == (&key.id, &key.hash, &key.principal)
         });
-        same.is_some_and(|other| other.revoked_at.is_some() || key.revoked_at.is_none())
+        same.is_some_and(|other| {
+            (other.revoked_at.is_some() || key.revoked_at.is_none())
+                && is_within(other.trust, key.trust)
+        })
     };
     if keys.iter().all(is_there) {
         return Ok(());

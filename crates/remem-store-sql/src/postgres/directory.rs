@@ -5,9 +5,10 @@ use super::gate::{Identity, Role, call};
 use super::monitor;
 use super::rows::{get, get_bytes};
 use super::shared::Shared;
+use crate::stored::written;
 use async_trait::async_trait;
 use remem_core::sabotage;
-use remem_core::{Permission, PrincipalId, TenantId, Timestamp};
+use remem_core::{Permission, PrincipalId, TenantId, Timestamp, Trust};
 use remem_store::{Directory, KeyHash, KeyRecord, StoreError, Tenant};
 use std::collections::HashMap;
 use std::sync::atomic::Ordering;
@@ -100,7 +101,7 @@ fn tenant(row: &Row) -> Result<Tenant, StoreError> {
     })
 }
 
-const KEY: &str = "SELECT key_id, tenant_id, label, hash, permissions, created_at, expires_at, revoked_at, principal FROM remem.api_key";
+const KEY: &str = "SELECT key_id, tenant_id, label, hash, permissions, created_at, expires_at, revoked_at, principal, trust FROM remem.api_key";
 
 fn key(row: &Row) -> Result<KeyRecord, StoreError> {
     let permissions = get::<&str>(row, 4)?
@@ -117,6 +118,9 @@ fn key(row: &Row) -> Result<KeyRecord, StoreError> {
         created_at: Timestamp(get(row, 5)?),
         expires_at: get::<Option<i64>>(row, 6)?.map(Timestamp),
         revoked_at: get::<Option<i64>>(row, 7)?.map(Timestamp),
+        trust: get::<Option<&str>>(row, 9)?
+            .map(|name| name.parse().map_err(|_| unreadable()))
+            .transpose()?,
     })
 }
 
@@ -209,14 +213,10 @@ impl Directory for PostgresDirectory {
     }
 
     async fn add_key(&self, key: &KeyRecord) -> Result<bool, StoreError> {
-        let sql = "INSERT INTO remem.api_key (tenant_id, key_id, label, hash, permissions, created_at, expires_at, revoked_at, principal)
-                   VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9) ON CONFLICT (tenant_id, hash) DO NOTHING RETURNING key_id";
-        let permissions = key
-            .permissions
-            .iter()
-            .map(|p| p.as_str())
-            .collect::<Vec<_>>()
-            .join(" ");
+        let sql = "INSERT INTO remem.api_key (tenant_id, key_id, label, hash, permissions, created_at, expires_at, revoked_at, principal, trust)
+                   VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10) ON CONFLICT (tenant_id, hash) DO NOTHING RETURNING key_id";
+        let permissions = written(&key.permissions);
+        let trust = key.trust.map(Trust::as_str);
         let tenant = key.tenant.as_str();
         let id = key.id.as_str();
         let hash = key.hash.as_slice();
@@ -237,10 +237,30 @@ impl Directory for PostgresDirectory {
                 &expires_at,
                 &revoked_at,
                 &principal,
+                &trust,
             ],
         );
         Ok(!self
             .change(Identity::tenant(&key.tenant), change)
+            .await?
+            .is_empty())
+    }
+
+    async fn set_key_trust(
+        &self,
+        tenant: &TenantId,
+        id: &PrincipalId,
+        trust: Trust,
+        permissions: &[Permission],
+    ) -> Result<bool, StoreError> {
+        let sql = "UPDATE remem.api_key SET trust = $3, permissions = $4 WHERE tenant_id = $1 AND key_id = $2 RETURNING key_id";
+        let name = tenant.as_str();
+        let id = id.as_str();
+        let trust = trust.as_str();
+        let permissions = written(permissions);
+        let change = call(sql, &[&name, &id, &trust, &permissions]);
+        Ok(!self
+            .change(Identity::tenant(tenant), change)
             .await?
             .is_empty())
     }

@@ -151,7 +151,11 @@ pub(super) fn remove(
         );
     }
     if held {
-        return Outcome::Removed;
+        return sabotage!(
+            "postgres-a-delete-is-silent-about-what-is-held",
+            Outcome::Held,
+            Outcome::Removed
+        );
     }
     if sabotage!(
         "postgres-a-snapshot-outranks-time",

@@ -31,6 +31,7 @@ const SERIES: [(&str, &[Step]); 2] = [
         &[
             step!("postgres-host", 1, "0001_directory"),
             step!("postgres-host", 2, "0002_principal"),
+            step!("postgres-host", 3, "0003_key_trust"),
         ],
     ),
     (

@@ -57,7 +57,7 @@ pub(super) const TENANT_MIGRATIONS: [Migration; 8] = [
         sql: include_str!("../../migrations/sqlite/0008_recall.sql"),
     },
 ];
-pub(super) const HOST_MIGRATIONS: [Migration; 2] = [
+pub(super) const HOST_MIGRATIONS: [Migration; 3] = [
     Migration {
         name: "0001_directory",
         sql: include_str!("../../migrations/sqlite-host/0001_directory.sql"),
@@ -65,6 +65,10 @@ pub(super) const HOST_MIGRATIONS: [Migration; 2] = [
     Migration {
         name: "0002_principal",
         sql: include_str!("../../migrations/sqlite-host/0002_principal.sql"),
+    },
+    Migration {
+        name: "0003_key_trust",
+        sql: include_str!("../../migrations/sqlite-host/0003_key_trust.sql"),
     },
 ];
 

@@ -6,8 +6,9 @@
 
 use super::Location;
 use super::connection::{self, HOST_MIGRATIONS, failed};
+use crate::stored::written;
 use async_trait::async_trait;
-use remem_core::{Permission, PrincipalId, TenantId, Timestamp};
+use remem_core::{Permission, PrincipalId, TenantId, Timestamp, Trust};
 use remem_store::{Directory, KeyHash, KeyRecord, StoreError, Tenant};
 use rusqlite::{Connection, Row, params};
 use std::collections::{BTreeMap, HashMap};
@@ -73,7 +74,7 @@ impl SqliteDirectory {
     }
 }
 
-const KEYS: &str = "SELECT key_id, tenant_id, label, hash, permissions, created_at, expires_at, revoked_at, principal FROM api_key";
+const KEYS: &str = "SELECT key_id, tenant_id, label, hash, permissions, created_at, expires_at, revoked_at, principal, trust FROM api_key";
 
 fn load(db: &Connection, version: i64) -> rusqlite::Result<Loaded> {
     let mut query = db.prepare_cached("SELECT tenant_id, created_at, shapes FROM tenant")?;
@@ -110,6 +111,7 @@ fn key(row: &Row<'_>) -> rusqlite::Result<KeyRecord> {
     let tenant: String = row.get(1)?;
     let permissions: String = row.get(4)?;
     let principal: String = row.get(8)?;
+    let trust: Option<String> = row.get(9)?;
     let permissions = permissions
         .split_whitespace()
         .map(str::parse::<Permission>)
@@ -124,6 +126,9 @@ fn key(row: &Row<'_>) -> rusqlite::Result<KeyRecord> {
         created_at: Timestamp(row.get(5)?),
         expires_at: row.get::<_, Option<i64>>(6)?.map(Timestamp),
         revoked_at: row.get::<_, Option<i64>>(7)?.map(Timestamp),
+        trust: trust
+            .map(|name| name.parse().map_err(|_| unreadable(9)))
+            .transpose()?,
     })
 }
 
@@ -173,24 +178,40 @@ impl Directory for SqliteDirectory {
     }
 
     async fn add_key(&self, key: &KeyRecord) -> Result<bool, StoreError> {
-        let permissions: Vec<&str> = key.permissions.iter().map(|p| p.as_str()).collect();
         self.change(|db| {
             let added = db.execute(
-                "INSERT INTO api_key (key_id, tenant_id, label, hash, permissions, created_at, expires_at, revoked_at, principal)
-                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9) ON CONFLICT (hash) DO NOTHING",
+                "INSERT INTO api_key (key_id, tenant_id, label, hash, permissions, created_at, expires_at, revoked_at, principal, trust)
+                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10) ON CONFLICT (hash) DO NOTHING",
                 params![
                     key.id.as_str(),
                     key.tenant.as_str(),
                     key.label,
                     key.hash,
-                    permissions.join(" "),
+                    written(&key.permissions),
                     key.created_at.0,
                     key.expires_at.map(|t| t.0),
                     key.revoked_at.map(|t| t.0),
-                    key.principal.as_str()
+                    key.principal.as_str(),
+                    key.trust.map(Trust::as_str)
                 ],
             )?;
             Ok(added == 1)
+        })
+    }
+
+    async fn set_key_trust(
+        &self,
+        tenant: &TenantId,
+        id: &PrincipalId,
+        trust: Trust,
+        permissions: &[Permission],
+    ) -> Result<bool, StoreError> {
+        self.change(|db| {
+            let set = db.execute(
+                "UPDATE api_key SET trust = ?3, permissions = ?4 WHERE tenant_id = ?1 AND key_id = ?2",
+                params![tenant.as_str(), id.as_str(), trust.as_str(), written(permissions)],
+            )?;
+            Ok(set == 1)
         })
     }
 

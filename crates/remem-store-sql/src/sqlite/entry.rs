@@ -147,7 +147,15 @@ impl Applying<'_> {
         ) {
             self.erase(id, &entry, false)?;
         }
-        Ok(Outcome::Removed)
+        Ok(sabotage!(
+            "a-delete-is-silent-about-what-is-held",
+            if held {
+                Outcome::Held
+            } else {
+                Outcome::Removed
+            },
+            Outcome::Removed
+        ))
     }
 
     pub(super) fn take_away(

@@ -12,7 +12,7 @@ use remem_core::event::{EntryRef, NodeEnded, RunEnded};
 use remem_core::{
     Actor, Admission, Batch, Draft, EntryId, EventBody, Idempotency, MemoryRef, Origin, Permission,
     Policy, Precondition, PrincipalId, Reason, Record, RecordKind, Redactor, Revision, RunId,
-    Scope, Seq, ShapePolicy, Subject, TenantId, Ties, Timestamp,
+    Scope, Seq, ShapePolicy, Subject, TenantId, Ties, Timestamp, Trust,
 };
 use remem_store::{
     Directory, EntryState, Filter, KeyRecord, Outcome, Page, Probe, ReadAt, Review, Store,
@@ -487,6 +487,7 @@ fn key(tenant: &TenantId, number: u8) -> KeyRecord {
         created_at: Timestamp(START),
         expires_at: number.is_multiple_of(2).then_some(Timestamp(START * 2)),
         revoked_at: number.is_multiple_of(3).then_some(Timestamp(START + 5)),
+        trust: Some(Trust::Tool).filter(|_| number % 5 == 1),
     }
 }
 
@@ -861,6 +862,13 @@ async fn there_and_back_and_on() {
             &PrincipalId::parse("key_1").unwrap(),
             Timestamp(START + 9),
         )
+        .await
+        .unwrap();
+    // One is lowered, which is so in the copy from then on.
+    let lowered = PrincipalId::parse("key_2").unwrap();
+    let all = [Permission::MemoryWrite, Permission::MemoryLink];
+    directory
+        .set_key_trust(&tenant(TENANTS[0]), &lowered, Trust::Model, &all)
         .await
         .unwrap();
     let third = copied(&b, &c).await.unwrap();

@@ -7,7 +7,7 @@
     reason = "tests drive their own connections and read the machine's clock"
 )]
 
-use remem_core::{Batch, Draft, Reason, RunId, Scope, Subject};
+use remem_core::{Batch, Draft, Permission, PrincipalId, Reason, RunId, Scope, Subject, Trust};
 use remem_store::{Directory, EntryState, Filter, Outcome, Page, Probe, ReadAt, Store};
 use remem_store_sql::postgres::{Target, migrate};
 use remem_store_sql::{Location, SqliteDirectory, SqliteStore};
@@ -376,9 +376,34 @@ async fn holders(directory: &dyn Directory) -> Vec<(String, String)> {
         .collect()
 }
 
+/// A key of before ceilings keeps what it could, linking among it, until somebody lowers it, which is
+/// seen at once.
+async fn keeps_what_it_could(directory: &dyn Directory, hash: [u8; 32]) {
+    let old = directory.find_key(&hash).await.unwrap().unwrap();
+    assert_eq!((old.trust, &old.permissions[..]), (None, &[WRITE][..]));
+    assert_eq!(old.allows(), [WRITE, Permission::MemoryLink]);
+    let held = old.allows();
+    let set = directory
+        .set_key_trust(&old.tenant, &old.id, Trust::Model, &held)
+        .await;
+    assert!(set.unwrap());
+    let lowered = directory.find_key(&hash).await.unwrap().unwrap();
+    assert_eq!(lowered.trust, Some(Trust::Model));
+    assert_eq!(
+        (lowered.allows(), lowered.permissions),
+        (held.clone(), held)
+    );
+    let nobody = PrincipalId::parse("key_none").unwrap();
+    let set = directory
+        .set_key_trust(&old.tenant, &nobody, Trust::Model, &[])
+        .await;
+    assert!(!set.unwrap());
+}
+
+const WRITE: Permission = Permission::MemoryWrite;
 const OLD_KEYS: &str = "INSERT INTO tenant (tenant_id, created_at, shapes) VALUES ('a', 1, 'redact');
-     INSERT INTO api_key (tenant_id, key_id, label, hash, permissions, created_at) VALUES ('a', 'key_1', '', HASH1, 'memory:read', 1),
-       ('a', 'key_2', '', HASH2, 'memory:read', 2);";
+     INSERT INTO api_key (tenant_id, key_id, label, hash, permissions, created_at) VALUES ('a', 'key_1', '', HASH1, 'memory:write', 1),
+       ('a', 'key_2', '', HASH2, 'memory:write', 2);";
 
 #[tokio::test]
 async fn sqlite_keys_of_before_are_each_their_own_principal() {
@@ -411,13 +436,15 @@ async fn sqlite_keys_of_before_are_each_their_own_principal() {
             .as_str(),
         "key_1"
     );
+    keeps_what_it_could(&directory, [0; 32]).await;
 }
 
 #[tokio::test]
 async fn postgres_keys_of_before_are_each_their_own_principal() {
     let database = Database::fresh().await;
     let admin = database.admin().await;
-    let old = "ALTER TABLE remem.api_key DROP COLUMN principal; DELETE FROM remem.schema_step WHERE series = 'host' AND number = 2;
+    let old = "ALTER TABLE remem.api_key DROP COLUMN principal, DROP COLUMN trust;
+               DELETE FROM remem.schema_step WHERE series = 'host' AND number > 1;
                SET search_path = remem;";
     let hash = |byte: &str| format!("decode(repeat('{byte}', 32), 'hex')");
     let keys = OLD_KEYS
@@ -427,7 +454,7 @@ async fn postgres_keys_of_before_are_each_their_own_principal() {
     let migrated = migrate(&Target::parse(&database.admin_url).unwrap(), PASSWORD)
         .await
         .unwrap();
-    assert_eq!(migrated.applied, ["0002_principal"]);
+    assert_eq!(migrated.applied, ["0002_principal", "0003_key_trust"]);
     // Opening looks at the walls: they stand again.
     let directory = database.open().await.directory();
     let own = |name: &str| (name.to_owned(), name.to_owned());
@@ -442,4 +469,5 @@ async fn postgres_keys_of_before_are_each_their_own_principal() {
             .as_str(),
         "key_2"
     );
+    keeps_what_it_could(&*directory, [1; 32]).await;
 }

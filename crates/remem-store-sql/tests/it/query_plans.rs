@@ -10,7 +10,7 @@
 use remem_core::event::NodeEnded;
 use remem_core::{
     Batch, Draft, Embedding, EventBody, ModelId, PrincipalId, Reason, Revision, RunId, Scope, Seq,
-    ShapePolicy, Subject, Tier, Timestamp,
+    ShapePolicy, Subject, Tier, Timestamp, Trust,
 };
 use remem_store::{
     Directory, Filter, KeyRecord, Outcome, Page, Position, Probe, ReadAt, RowCursor, Store, Tenant,
@@ -330,10 +330,17 @@ async fn use_the_directory(store: &PostgresStore) {
         created_at: NOON,
         expires_at: None,
         revoked_at: None,
+        trust: None,
     };
     assert!(directory.add_key(&key).await.unwrap());
     assert!(directory.find_key(&[1; 32]).await.unwrap().is_some());
     assert_eq!(directory.keys(&tenant).await.unwrap().len(), 1);
+    assert!(
+        directory
+            .set_key_trust(&tenant, &name, Trust::Model, &[])
+            .await
+            .unwrap()
+    );
     assert!(directory.revoke_key(&tenant, &name, NOON).await.unwrap());
     assert_eq!(
         (

@@ -493,6 +493,7 @@ async fn migrating_again_changes_nothing_and_keeps_the_password() {
         [
             "0001_directory",
             "0002_principal",
+            "0003_key_trust",
             "0001_memory",
             "0002_owner_and_lease",
             "0003_record",

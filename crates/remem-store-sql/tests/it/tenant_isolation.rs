@@ -184,6 +184,7 @@ fn key_of(tenant: &TenantId, name: &str, hash: [u8; 32]) -> KeyRecord {
         created_at: NOON,
         expires_at: None,
         revoked_at: None,
+        trust: None,
     }
 }
 

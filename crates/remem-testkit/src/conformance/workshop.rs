@@ -494,7 +494,13 @@ async fn what_an_action_rests_on_stays(store: &dyn Store) {
         .delete(memory_ref(), id("plain"));
     assert_eq!(
         commit(store, away).await.outcomes,
-        vec![Outcome::Removed; 4]
+        [
+            Outcome::Held,
+            Outcome::Held,
+            Outcome::Removed,
+            Outcome::Removed
+        ],
+        "the answer says whose text is held"
     );
     assert!(
         names(store, &s, &ReadAt::Now(NOON.plus_ms(21)))

@@ -9,7 +9,7 @@ use crate::TestEnv;
 use axum::Router;
 use remem_core::capability::{Capabilities, Facts};
 use remem_core::redact::SecretValue;
-use remem_core::{Agent, Permission, Policy, PrincipalId, TenantId, Workflow};
+use remem_core::{Agent, Permission, Policy, PrincipalId, TenantId, Trust, Workflow};
 use remem_engine::embedders::Embedders;
 use remem_engine::keys::KeyRequest;
 use remem_engine::ports::{Embedder, FixedClock, RecordedPost};
@@ -254,6 +254,7 @@ impl TestServer {
             permissions: permissions.to_vec(),
             expires_at: None,
             principal: None,
+            trust: Some(Trust::Operator),
         };
         self.engine.add_key(text, request).await.unwrap();
     }
@@ -269,6 +270,7 @@ impl TestServer {
             permissions,
             expires_at: None,
             principal,
+            trust: Some(Trust::Operator),
         };
         self.engine.add_key(name, request).await.unwrap();
     }

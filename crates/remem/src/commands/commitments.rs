@@ -101,10 +101,7 @@ fn show_list(global: &Global, found: Vec<CommitmentDoc>) -> anyhow::Result<()> {
     let now = SystemClock.now();
     let row = |one: CommitmentDoc| {
         let due = when(&one, now);
-        let text = one
-            .text
-            .as_deref()
-            .map_or_else(|| "-".to_owned(), |text| preview(text, 60));
+        let text = preview(&what(&one), 60);
         vec![
             preview(&one.id, 40),
             one.state,
@@ -181,7 +178,17 @@ fn lines(one: &CommitmentDoc) {
         println!("ended by  {by}");
     }
     println!("created   {}", one.created_at);
-    println!("what      {}", visible(one.text.as_deref().unwrap_or("-")));
+    println!("what      {}", visible(&what(one)));
+}
+
+/// What was meant, on one line; marked if nobody vouches for the text that it was read from.
+fn what(one: &CommitmentDoc) -> String {
+    let text = one.text.as_deref().unwrap_or("-");
+    if one.untrusted {
+        format!("[untrusted] {text}")
+    } else {
+        text.to_owned()
+    }
 }
 
 fn show(global: &Global, one: CommitmentDoc, fires: FireList) -> anyhow::Result<()> {

@@ -116,6 +116,7 @@ async fn examine_engine(engine: &Arc<Engine>) -> Vec<Finding> {
         }
         Err(error) => findings.push(finding("tenants", false, error.to_string())),
     }
+    findings.push(examine_keys(engine).await);
     findings.push(examine_vault(engine).await);
     findings.push(examine_tokens(engine).await);
     let behind = engine.clock_behind_ms();
@@ -185,6 +186,33 @@ async fn examine_embedders(config: &Config) -> Vec<Finding> {
         );
     }
     findings
+}
+
+/// Names the keys that may vouch for everything because nobody said what they may: no fault, and
+/// worth a look.
+async fn examine_keys(engine: &Arc<Engine>) -> Finding {
+    match engine.keys_without_ceiling().await {
+        Err(error) => finding("keys", false, error.to_string()),
+        Ok(keys) if keys.is_empty() => finding(
+            "keys",
+            true,
+            "every key has a ceiling on what it may vouch for",
+        ),
+        Ok(keys) => {
+            let names: Vec<String> = keys
+                .iter()
+                .map(|key| format!("{} of {}", key.id, key.tenant))
+                .collect();
+            finding(
+                "keys",
+                true,
+                format!(
+                    "may vouch for everything, since nobody said what they may (`remem key trust ID model` lowers one): {}",
+                    names.join(", ")
+                ),
+            )
+        }
+    }
 }
 
 async fn examine_tokens(engine: &Arc<Engine>) -> Finding {

@@ -234,9 +234,18 @@ pub async fn delete(global: &Global, one: &OneEntry) -> anyhow::Result<()> {
         .delete(&one.memory_ref, &one.id, None)
         .await?;
     if global.json {
-        return output::json(&json!({"deleted": true, "revision": written.revision}));
+        let mut told = json!({"deleted": true, "revision": written.revision});
+        if written.value.held {
+            told["held"] = json!(true);
+        }
+        return output::json(&told);
     }
     println!("deleted  (revision {})", written.revision);
+    if written.value.held {
+        eprintln!(
+            "An action rests on it, so its text is held; forgetting its subject erases it (`remem audit` shows the action)."
+        );
+    }
     Ok(())
 }
 

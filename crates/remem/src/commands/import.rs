@@ -276,8 +276,9 @@ impl Importer<'_> {
     }
 }
 
+/// Whether a line is to blame: what it says cannot be, or is more than the key may vouch for.
 fn is_invalid(failure: &Failure) -> bool {
-    matches!(failure.status, 400 | 413 | 422)
+    matches!(failure.status, 400 | 413 | 422) || failure.body.error == "trust_above_key"
 }
 
 /// The same line at the same place of a repeated import is the same entry.

@@ -1,4 +1,4 @@
-//! `remem key`: make, list and revoke API keys. Opens the store itself, or a server with --url.
+//! `remem key`: make, list, lower and revoke API keys. Opens the store itself, or a server with --url.
 
 use super::entries::instant;
 use super::own_door;
@@ -6,14 +6,15 @@ use crate::cli::{Global, Key};
 use crate::output;
 use crate::{config, host};
 use remem_core::permission::{self, ROLES};
-use remem_core::{ShapePolicy, TenantId};
-use remem_wire::admin::{KeyCreate, KeyList, TenantQuery};
+use remem_core::{ShapePolicy, TenantId, Trust};
+use remem_wire::admin::{KeyChange, KeyCreate, KeyList, TenantQuery};
 use remem_wire::time::Instant;
+use remem_wire::workshop::SourceName;
 
 pub async fn run(global: &Global, command: &Key) -> anyhow::Result<()> {
     // The request itself names the tenant, and a server refuses one that the key does not reach.
     let tenant = match (&global.url, command) {
-        (Some(_), Key::List | Key::Revoke { .. }) => global.tenant.clone(),
+        (Some(_), Key::List | Key::Trust { .. } | Key::Revoke { .. }) => global.tenant.clone(),
         _ => Some(global.local_tenant().to_owned()),
     };
     let unchecked = Global {
@@ -27,6 +28,7 @@ pub async fn run(global: &Global, command: &Key) -> anyhow::Result<()> {
             label,
             expires_at,
             principal,
+            trust,
         } => {
             let scopes = role
                 .as_deref()
@@ -49,6 +51,7 @@ pub async fn run(global: &Global, command: &Key) -> anyhow::Result<()> {
                 scopes,
                 expires_at,
                 principal: principal.clone(),
+                trust: trust.as_deref().map(source).transpose()?,
             };
             let created = own_door(&unchecked).await?.create_key(request).await?;
             if global.json {
@@ -62,10 +65,11 @@ pub async fn run(global: &Global, command: &Key) -> anyhow::Result<()> {
                 format!(", for {}", info.principal)
             };
             eprintln!(
-                "{} of tenant {}{whose}: {}. The key is shown this once.",
+                "{} of tenant {}{whose}: {}; vouches for {} at the most. The key is shown this once.",
                 info.id,
                 info.tenant,
-                info.scopes.join(", ")
+                info.scopes.join(", "),
+                info.trust.as_str()
             );
         }
         Key::List => {
@@ -77,6 +81,19 @@ pub async fn run(global: &Global, command: &Key) -> anyhow::Result<()> {
                 return output::json(&list);
             }
             show(&list);
+        }
+        Key::Trust { id, trust } => {
+            let change = KeyChange {
+                trust: source(trust)?,
+            };
+            let changed = own_door(&unchecked)
+                .await?
+                .change_key(TenantQuery { tenant }, id, change)
+                .await?;
+            if global.json {
+                return output::json(&changed);
+            }
+            println!("vouches for {} at the most", changed.trust.as_str());
         }
         Key::Revoke { id } => {
             own_door(&unchecked)
@@ -103,6 +120,7 @@ fn show(list: &KeyList) {
             k.principal.clone(),
             k.label.clone(),
             k.scopes.join(","),
+            trust_of(k.trust, k.trust_unset),
             created,
             expires,
             revoked,
@@ -114,6 +132,7 @@ fn show(list: &KeyList) {
             "PRINCIPAL",
             "LABEL",
             "SCOPES",
+            "TRUST",
             "CREATED",
             "EXPIRES",
             "REVOKED",
@@ -121,6 +140,30 @@ fn show(list: &KeyList) {
         rows.collect(),
         "no keys",
     );
+    if list.keys.iter().any(|key| key.trust_unset) {
+        eprintln!(
+            "Keys marked (unset) may vouch for everything, since nobody said what they may; `remem key trust ID model` lowers one."
+        );
+    }
+}
+
+/// How the most that a key may vouch for is shown.
+pub fn trust_of(trust: SourceName, unset: bool) -> String {
+    let mark = if unset { " (unset)" } else { "" };
+    format!("{}{mark}", trust.as_str())
+}
+
+/// What is said of a word that is no trust.
+pub fn unknown_trust() -> anyhow::Error {
+    anyhow::anyhow!(
+        "a trust is one of {}",
+        Trust::ALL.map(Trust::as_str).join(", ")
+    )
+}
+
+fn source(name: &str) -> anyhow::Result<SourceName> {
+    let trust: Trust = name.parse().map_err(|_| unknown_trust())?;
+    Ok(trust.into())
 }
 
 /// The scopes of a role.

@@ -46,7 +46,7 @@ pub async fn run(cli: Cli) -> anyhow::Result<()> {
             serve::run(&config::load(global, Some(serve))?, serve.enable_test_seams).await
         }
         Command::Migrate => migrate::run(global).await,
-        Command::Mcp => mcp::run(global).await,
+        Command::Mcp(mcp) => mcp::run(global, mcp).await,
         Command::Put(put) => entries::put(global, put).await,
         Command::Get(one) => entries::get(global, one).await,
         Command::List(list) => entries::list(global, list).await,

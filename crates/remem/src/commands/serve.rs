@@ -121,6 +121,7 @@ async fn bootstrap(config: &Config, engine: &Arc<Engine>) -> anyhow::Result<Firs
         permissions: Permission::ALL.to_vec(),
         expires_at: None,
         principal: None,
+        trust: None,
     };
     if let Ok(key) = std::env::var(BOOTSTRAP_KEY) {
         let key = zeroize::Zeroizing::new(key);

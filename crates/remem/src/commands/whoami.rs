@@ -1,6 +1,7 @@
 //! `remem whoami`: what the key or token in use proved to the server.
 
 use super::door;
+use super::keys::trust_of;
 use crate::cli::Global;
 use crate::output::{self, visible};
 
@@ -12,6 +13,7 @@ pub async fn run(global: &Global) -> anyhow::Result<()> {
     println!("tenant     {}", visible(&proven.tenant));
     println!("principal  {}", visible(&proven.principal));
     println!("scopes     {}", visible(&proven.scopes.join(", ")));
+    println!("trust      {}", trust_of(proven.trust, proven.trust_unset));
     println!(
         "key        {}",
         visible(proven.key_id.as_deref().unwrap_or("-"))

@@ -153,6 +153,7 @@ async fn engine(port: u16) -> Engine {
         permissions: Permission::ALL.to_vec(),
         expires_at: None,
         principal: None,
+        trust: None,
     };
     engine.add_key("key", request).await.unwrap();
     let caller = engine.authenticate("key").await.unwrap();

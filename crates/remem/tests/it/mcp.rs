@@ -75,6 +75,16 @@ fn the_older_handshake_works_over_stdio() {
     over_stdio("legacy", "2025-");
 }
 
+/// Towards a server the tools go by the key: nobody said that the first one is an operator's, so a model
+/// writes as a model.
+#[test]
+fn the_tools_of_a_server_work_over_stdio() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = Server::start(folder.path());
+    let remem = env!("CARGO_BIN_EXE_remem");
+    converse(&["proxy", "auto", remem, &server.url, KEY], "2026-");
+}
+
 #[test]
 fn the_newest_protocol_works_over_http() {
     over_http("auto", "2026-");

@@ -273,6 +273,7 @@ async fn a_key_that_may_write_needs_no_right_to_read() {
         permissions: permissions.to_vec(),
         expires_at: None,
         principal: None,
+        trust: None,
     };
     node.engine
         .add_key("writer", request(&[Permission::MemoryWrite]))

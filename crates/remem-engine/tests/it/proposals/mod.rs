@@ -59,6 +59,7 @@ async fn key(engine: &Engine, name: &str, permissions: &[Permission]) -> Caller 
         permissions: permissions.to_vec(),
         expires_at: None,
         principal: None,
+        trust: None,
     };
     engine.add_key(name, request).await.unwrap();
     engine.authenticate(name).await.unwrap()

@@ -157,6 +157,7 @@ async fn caller(engine: &Engine, tenant: &str, user: &str) -> Caller {
         permissions: Permission::ALL.to_vec(),
         expires_at: None,
         principal,
+        trust: None,
     };
     engine.add_key(&key, request).await.unwrap();
     engine.authenticate(&key).await.unwrap()

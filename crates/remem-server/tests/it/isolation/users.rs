@@ -348,6 +348,7 @@ const EXPLAINED: &[(&str, &[&str])] = &[
         "who manages keys or tenants acts for all of their users, by design",
         &[
             "POST /v1/host/remembrancer/keys",
+            "PATCH /v1/host/remembrancer/keys/{id}",
             "DELETE /v1/host/remembrancer/keys/{id}",
             "POST /v1/host/remembrancer/tenants",
             "GET /v1/host/remembrancer/tenants",
