@@ -542,6 +542,16 @@ impl Door for EngineDoor {
     }
 
     async fn create_key(&self, request: KeyCreate) -> Result<KeyCreated, Failure> {
+        let limit = Permission::ALL.len();
+        if request.scopes.len() > limit {
+            return Err(Problem::Rejected(Rejection::TooLarge {
+                field: "scopes",
+                unit: "items",
+                limit: limit as u64,
+                actual: request.scopes.len() as u64,
+            })
+            .into());
+        }
         let permissions: Result<Vec<Permission>, _> =
             request.scopes.iter().map(|s| s.parse()).collect();
         let request = KeyRequest {
