@@ -8,6 +8,7 @@
 mod access;
 mod agents;
 mod bad_input;
+mod bounds;
 mod commitments;
 mod deadlines;
 mod entries;
@@ -19,6 +20,7 @@ mod passes;
 mod proposals;
 mod recall;
 mod runs;
+mod starving;
 mod vault;
 mod webhooks;
 mod workshop;
