@@ -1,5 +1,6 @@
-//! Reads JSON of callers so that an object must be an object. serde also takes an array for a
-//! struct, and reads its fields by their place: `["nightly"]` would start a run.
+//! Reads JSON of callers so that an object must be an object, and neither a list nor a map is
+//! endless. serde also takes an array for a struct, and reads its fields by their place:
+//! `["nightly"]` would start a run.
 
 use crate::sabotage;
 use serde::de::{
@@ -11,6 +12,13 @@ use std::fmt;
 
 /// What is said of an array where an object is needed.
 pub const NEEDED: &str = "an object is needed where there is an array";
+
+/// Elements of a list and fields of an object at the most, however far in. Fields with a meaning
+/// have limits of their own, which are lower; this one is for what callers make up.
+pub const ITEMS_MAX: usize = 100_000;
+
+/// What is said of a list or object with more.
+pub const TOO_MANY: &str = "a list or an object has too many items";
 
 /// Reads a whole text.
 pub fn from_slice<T: DeserializeOwned>(json: &[u8]) -> serde_json::Result<T> {
@@ -190,11 +198,11 @@ impl<'de, V: Visitor<'de>> Visitor<'de> for Within<V> {
         if sabotage!("an-array-stands-for-an-object", self.is_object, false) {
             return Err(A::Error::custom(NEEDED));
         }
-        self.visitor.visit_seq(Strict(items))
+        self.visitor.visit_seq(Counted::new(items))
     }
 
     fn visit_map<A: MapAccess<'de>>(self, fields: A) -> Result<V::Value, A::Error> {
-        self.visitor.visit_map(Strict(fields))
+        self.visitor.visit_map(Counted::new(fields))
     }
 
     fn visit_enum<A: EnumAccess<'de>>(self, variant: A) -> Result<V::Value, A::Error> {
@@ -210,37 +218,62 @@ impl<'de, S: DeserializeSeed<'de>> DeserializeSeed<'de> for Strict<S> {
     }
 }
 
-impl<'de, A: SeqAccess<'de>> SeqAccess<'de> for Strict<A> {
+/// A list or an object that may have so many more items.
+struct Counted<A> {
+    items: A,
+    left: usize,
+}
+
+impl<A> Counted<A> {
+    fn new(items: A) -> Counted<A> {
+        Counted {
+            items,
+            left: sabotage!("lists-in-requests-are-endless", ITEMS_MAX, usize::MAX),
+        }
+    }
+
+    fn count<T, E: Error>(&mut self, item: Option<T>) -> Result<Option<T>, E> {
+        if item.is_some() {
+            let left = self.left.checked_sub(1);
+            self.left = left.ok_or_else(|| E::custom(TOO_MANY))?;
+        }
+        Ok(item)
+    }
+}
+
+impl<'de, A: SeqAccess<'de>> SeqAccess<'de> for Counted<A> {
     type Error = A::Error;
 
     fn next_element_seed<S: DeserializeSeed<'de>>(
         &mut self,
         seed: S,
     ) -> Result<Option<S::Value>, A::Error> {
-        self.0.next_element_seed(Strict(seed))
+        let item = self.items.next_element_seed(Strict(seed))?;
+        self.count(item)
     }
 
     fn size_hint(&self) -> Option<usize> {
-        self.0.size_hint()
+        self.items.size_hint()
     }
 }
 
-impl<'de, A: MapAccess<'de>> MapAccess<'de> for Strict<A> {
+impl<'de, A: MapAccess<'de>> MapAccess<'de> for Counted<A> {
     type Error = A::Error;
 
     fn next_key_seed<S: DeserializeSeed<'de>>(
         &mut self,
         seed: S,
     ) -> Result<Option<S::Value>, A::Error> {
-        self.0.next_key_seed(Strict(seed))
+        let field = self.items.next_key_seed(Strict(seed))?;
+        self.count(field)
     }
 
     fn next_value_seed<S: DeserializeSeed<'de>>(&mut self, seed: S) -> Result<S::Value, A::Error> {
-        self.0.next_value_seed(Strict(seed))
+        self.items.next_value_seed(Strict(seed))
     }
 
     fn size_hint(&self) -> Option<usize> {
-        self.0.size_hint()
+        self.items.size_hint()
     }
 }
 
@@ -315,6 +348,23 @@ mod tests {
             from_slice(text.as_bytes()).map_err(|e| e.to_string()),
             from_value(value).map_err(|e| e.to_string()),
         ]
+    }
+
+    #[test]
+    fn lists_and_objects_have_an_end_however_far_in() {
+        let list = |items: usize| format!(r#"{{"list": [], "rest": [[1{}]]}}"#, ",1".repeat(items));
+        let fields = |count: usize| {
+            let fields: Vec<String> = (0..count).map(|n| format!(r#""{n}":1"#)).collect();
+            format!(r#"{{"list": [], "rest": {{{}}}}}"#, fields.join(","))
+        };
+        for good in [list(ITEMS_MAX - 1), fields(ITEMS_MAX)] {
+            assert!(both(&good).iter().all(Result::is_ok));
+        }
+        for bad in [list(ITEMS_MAX), fields(ITEMS_MAX + 1)] {
+            for read in both(&bad) {
+                assert!(read.unwrap_err().starts_with(TOO_MANY));
+            }
+        }
     }
 
     #[test]

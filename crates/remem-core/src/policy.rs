@@ -31,6 +31,8 @@ limits! {
     metadata_bytes_max: usize = 16_384,
     /// Levels of nesting in metadata.
     metadata_depth_max: usize = 8,
+    /// Bytes of texts on one page of an answer; one item always goes out.
+    page_bytes_max: usize = 4 * 1024 * 1024,
     /// Entries of one batch or import request.
     batch_entries_max: usize = 1_000,
     /// Entries of a list when the caller names no limit.
@@ -43,6 +45,8 @@ limits! {
     search_limit_max: u32 = 100,
     /// Characters of a search query.
     query_chars_max: usize = 4_096,
+    /// Tags that a list, a search or a recall asks for.
+    query_tags_max: usize = 16,
     /// Different words of a query that are looked up.
     query_terms_max: usize = 32,
     /// Events of one page of the feed.
@@ -57,6 +61,8 @@ limits! {
     request_bytes_max: usize = 8 * 1024 * 1024,
     /// How long a request body may take to arrive, in milliseconds.
     body_ms_max: u64 = 30_000,
+    /// How long a client may take nothing of an answer that waits for it, in milliseconds.
+    write_ms_max: u64 = 30_000,
     /// How long after its arrival a request may still wait for storage, in milliseconds.
     request_ms_max: u64 = 30_000,
     /// How long a read waits for the revision named by `atLeast`, in milliseconds.

@@ -42,10 +42,21 @@ const ELSEWHERE: &str = "run.resuming run.paused run.resumed run.restored-from-s
     core.workflowChain.event core.workflowChain.confidence-escalated connector.authorized connector.auth_expired \
     authorization.decided";
 
+/// Names of event types that a webhook may list: more than there are.
+pub const EVENTS_MAX: usize = 200;
+
 /// The event types of a subscription, each once, in the order given.
 pub fn event_types(names: &[String]) -> Result<Vec<String>, Rejection> {
     if names.is_empty() {
         return Err(Rejection::Empty { field: "events" });
+    }
+    if names.len() > EVENTS_MAX {
+        return Err(Rejection::TooLarge {
+            field: "events",
+            unit: "items",
+            limit: EVENTS_MAX as u64,
+            actual: names.len() as u64,
+        });
     }
     let mut types: Vec<String> = Vec::new();
     for name in names {

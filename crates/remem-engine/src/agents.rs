@@ -2,6 +2,7 @@
 //! lacks here. Nothing of a prompt leaves by a list; running an agent is somebody else's work.
 
 use crate::caller::Caller;
+use crate::cpu;
 use crate::engine::Engine;
 use crate::error::EngineError;
 use crate::secrets::Rules;
@@ -92,7 +93,10 @@ impl Engine {
         }
         self.room_for_an_agent(tenant, agent.id()).await?;
         let now = self.now_for(tenant).await?;
-        let body = rules.admission(&policy, now).record(agent.body().clone());
+        let admission = rules.admission(&policy, now);
+        let body = self
+            .cleaned(tenant, &admission, agent.body().clone())
+            .await?;
         let agent = Agent::stored(agent.id().to_owned(), body.map().clone()).without_prompt();
         let installed = self.installed(tenant, &policy).await?;
         agent.check_peers(&installed)?;
@@ -159,7 +163,13 @@ impl Engine {
         };
         let rules = self.rules(tenant).await?;
         let policy = self.policy_for(tenant).await?;
-        Ok(Some(self.looked_at(&rules, &policy, found)))
+        let admission = rules.admission(&policy, self.now());
+        let body = found.body().clone();
+        let shown = self.cleaned(tenant, &admission, body).await?;
+        Ok(Some(Agent::stored(
+            found.id().to_owned(),
+            shown.map().clone(),
+        )))
     }
 
     /// The text of an agent's system prompt now; `None` if it is in a file or template that the
@@ -187,7 +197,8 @@ impl Engine {
         };
         let rules = self.rules(tenant).await?;
         let policy = self.policy_for(tenant).await?;
-        let shown = rules.admission(&policy, file.at).record(file.body);
+        let admission = rules.admission(&policy, file.at);
+        let shown = self.cleaned(tenant, &admission, file.body).await?;
         Ok(shown
             .map()
             .get("content")
@@ -215,7 +226,8 @@ impl Engine {
         };
         let rules = self.rules(tenant).await?;
         let policy = self.policy_for(tenant).await?;
-        let shown = rules.admission(&policy, record.at).record(record.body);
+        let admission = rules.admission(&policy, record.at);
+        let shown = self.cleaned(tenant, &admission, record.body).await?;
         let template = PromptTemplate::from_map(shown.map(), &policy).ok();
         Ok(template.and_then(|template| template.render(&Map::new()).ok()))
     }
@@ -236,16 +248,22 @@ impl Engine {
             .into_iter()
             .map(|record| Agent::stored(record.key, record.body));
         let rules = self.rules(tenant).await?;
-        let all = self.parts.agents.iter().cloned().chain(own).map(|agent| {
-            sabotage!(
+        let all = self.parts.agents.iter().cloned().chain(own);
+        let all = all.map(|agent| agent.without_prompt()).collect();
+        let bytes = |agent: &Agent| cpu::of_map(agent.body());
+        let look = |agent: Agent| {
+            Ok::<_, EngineError>(sabotage!(
                 "agents-are-shown-as-they-are-stored",
-                self.looked_at(&rules, policy, agent.without_prompt()),
-                agent.without_prompt()
-            )
-        });
+                self.looked_at(&rules, policy, agent),
+                agent
+            ))
+        };
+        let all = self.parts.cpu.each(tenant, all, bytes, look).await?;
         // A later one takes the place of an earlier one: the tenant's own win.
-        let by_name: BTreeMap<String, Agent> =
-            all.map(|agent| (agent.id().to_owned(), agent)).collect();
+        let by_name: BTreeMap<String, Agent> = all
+            .into_iter()
+            .map(|agent| (agent.id().to_owned(), agent))
+            .collect();
         Ok(by_name.into_values().collect())
     }
 

@@ -3,6 +3,7 @@
 //! records `Archive` and `Distillation`.
 
 use crate::caller::Caller;
+use crate::cpu;
 use crate::engine::Engine;
 use crate::error::EngineError;
 use crate::workspace::version_key;
@@ -319,12 +320,14 @@ impl Engine {
         let kept = self
             .kept_archive(caller.tenant(), memory_ref.as_str(), sha256)
             .await?;
-        if let Kept::Bytes(bytes) = &kept
-            && self.rules(caller.tenant()).await?.redactor().touches(
-                sabotage!("late-secrets-are-shown-from-archives", bytes, &bytes[..0]),
-                caller.shapes,
-            )
-        {
+        let Kept::Bytes(bytes) = &kept else {
+            return Ok(kept);
+        };
+        let rules = self.rules(caller.tenant()).await?;
+        let looked_at = sabotage!("late-secrets-are-shown-from-archives", bytes, &bytes[..0]);
+        let look = || rules.redactor().touches(looked_at, caller.shapes);
+        let cpu = &self.parts.cpu;
+        if cpu.run(caller.tenant(), bytes.len(), look).await? {
             return Ok(Kept::Erased);
         }
         Ok(kept)
@@ -405,15 +408,15 @@ impl Engine {
         let rules = self.rules(tenant).await?;
         let now = self.now_for(tenant).await?;
         let admission = rules.admission(&policy, now);
-        let admitted = admission.admit(
-            &scope,
-            Draft {
-                content: plain,
-                tags: before.tags.clone(),
-                facets: before.facets.clone(),
-                ..Draft::default()
-            },
-        )?;
+        let draft = Draft {
+            content: plain,
+            tags: before.tags.clone(),
+            facets: before.facets.clone(),
+            ..Draft::default()
+        };
+        let size = cpu::of_draft(&draft);
+        let admit = || admission.admit(&scope, draft);
+        let admitted = self.parts.cpu.run(tenant, size, admit).await??;
         let id = self.parts.ids.entry();
         let sources = lineage
             .sources

@@ -2,8 +2,10 @@
 //! that came from, what answered a question when, and what holds what is kept.
 
 use crate::caller::Caller;
+use crate::cpu;
 use crate::engine::Engine;
 use crate::error::EngineError;
+use crate::recall::within_bytes;
 use remem_core::admission::{SLOT_CHARS_MAX, check_name};
 use remem_core::sabotage;
 use remem_core::{Batch, EntryId, MemoryRef, Permission, Rejection, Revision, Scope};
@@ -148,6 +150,9 @@ impl Engine {
         let now = self.now_for(caller.tenant()).await?;
         let mut answers = self.parts.store.slot(&scope, slot, ANSWERS_MAX).await?;
         answers.retain(|answer| answer.entry.expires_at.is_none_or(|end| now < end));
+        let size = |answer: &Answer| cpu::of_entry(&answer.entry);
+        let bytes_max = self.parts.policy.page_bytes_max;
+        answers.truncate(within_bytes(&answers, size, bytes_max));
         let entries = answers.iter().map(|answer| answer.entry.clone()).collect();
         let shown = self.show(caller, entries, &ReadAt::Now(now)).await?;
         Ok(answers

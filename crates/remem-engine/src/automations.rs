@@ -312,9 +312,10 @@ impl Engine {
     ) -> Result<Option<AutomationInfo>, EngineError> {
         let rules = self.rules(caller.tenant()).await?;
         let policy = self.policy_of(caller);
-        let shown = rules
-            .admission(&policy, record.at)
-            .record(record.body.clone());
+        let admission = rules.admission(&policy, record.at);
+        let shown = self
+            .cleaned(caller.tenant(), &admission, record.body.clone())
+            .await?;
         let shown = Record {
             body: shown.map().clone(),
             ..record.clone()

@@ -66,6 +66,7 @@ impl Engine {
         request: RecallRequest,
     ) -> Result<Recalled, EngineError> {
         let budget = within(request.budget)?;
+        self.check_filter(&request.search.filter)?;
         let at = as_of(
             self.read_at(caller, request.search.at_least).await?,
             request.search.as_of,
@@ -84,7 +85,16 @@ impl Engine {
             mode,
             ..
         } = searched;
-        let work = move || {
+        let bytes = standing
+            .iter()
+            .map(|entry| entry.content.len())
+            .sum::<usize>();
+        let bytes = bytes
+            + hits
+                .iter()
+                .map(|hit| hit.entry.content.len())
+                .sum::<usize>();
+        let work = || {
             let standing: Vec<&Entry> = standing.iter().collect();
             let shown: Vec<Shown<'_>> = hits
                 .iter()
@@ -95,9 +105,7 @@ impl Engine {
                 .collect();
             compile(&standing, &shown, &O200k::count, budget)
         };
-        let block = tokio::task::spawn_blocking(work)
-            .await
-            .expect("packing does not panic");
+        let block = self.parts.cpu.run(caller.tenant(), bytes, work).await?;
         Ok(Recalled {
             block,
             probability,
@@ -228,35 +236,33 @@ impl Engine {
             .into_iter()
             .take(limit.unwrap_or(LISTED_MAX).max(1) as usize)
             .collect();
-        let work = move || {
-            let costs: Vec<usize> = entries
-                .iter()
-                .map(|entry| O200k::count(&entry.content))
-                .collect();
-            let chosen = fit(&costs, budget);
-            let tokens = chosen.iter().map(|at| costs[*at] as u64).sum();
-            let over = entries
-                .iter()
-                .zip(&costs)
-                .filter(|(_, cost)| **cost > budget)
-                .map(|(entry, _)| entry.id.clone())
-                .collect();
-            let mut kept = chosen.into_iter().peekable();
-            let entries = entries
-                .into_iter()
-                .enumerate()
-                .filter(|(at, _)| kept.next_if_eq(at).is_some())
-                .map(|(_, entry)| entry)
-                .collect();
-            Budgeted {
-                entries,
-                tokens,
-                over,
-            }
-        };
-        Ok(tokio::task::spawn_blocking(work)
-            .await
-            .expect("counting does not panic"))
+        let texts: Vec<&str> = entries.iter().map(|entry| &*entry.content).collect();
+        let count = |text: &str| Ok::<_, EngineError>(O200k::count(text));
+        let costs = self
+            .parts
+            .cpu
+            .each(caller.tenant(), texts, |text| text.len(), count)
+            .await?;
+        let chosen = fit(&costs, budget);
+        let tokens = chosen.iter().map(|at| costs[*at] as u64).sum();
+        let over = entries
+            .iter()
+            .zip(&costs)
+            .filter(|(_, cost)| **cost > budget)
+            .map(|(entry, _)| entry.id.clone())
+            .collect();
+        let mut kept = chosen.into_iter().peekable();
+        let entries = entries
+            .into_iter()
+            .enumerate()
+            .filter(|(at, _)| kept.next_if_eq(at).is_some())
+            .map(|(_, entry)| entry)
+            .collect();
+        Ok(Budgeted {
+            entries,
+            tokens,
+            over,
+        })
     }
 }
 

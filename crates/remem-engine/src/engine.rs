@@ -3,6 +3,7 @@
 use crate::bearer::Bearer;
 use crate::caller::Caller;
 use crate::commitments::CommitmentRules;
+use crate::cpu::CpuPool;
 use crate::embedders::Embedders;
 use crate::error::EngineError;
 use crate::model::ModelPort;
@@ -94,6 +95,8 @@ pub struct Parts {
     pub profiles: Profiles,
     /// Makes vectors; without one search goes by words.
     pub embedders: Embedders,
+    /// Where work is done that grows with what callers send.
+    pub cpu: CpuPool,
 }
 
 impl Parts {
@@ -130,6 +133,7 @@ impl Parts {
             commitments: CommitmentRules::default(),
             profiles: Profiles::default(),
             embedders: Embedders::default(),
+            cpu: CpuPool::default(),
         }
     }
 }

@@ -14,6 +14,7 @@ pub mod caller;
 pub mod commitments;
 pub mod conformance;
 pub mod context;
+pub mod cpu;
 pub mod cursor;
 pub mod embedders;
 pub mod embeddings;

@@ -2,11 +2,16 @@
 //! without a second look at what it holds.
 
 use crate::caller::Caller;
+use crate::cpu;
 use crate::cursor;
 use crate::engine::Engine;
 use crate::error::EngineError;
-use remem_core::{Entry, EntryId, Permission, Revision, Timestamp};
+use remem_core::sabotage;
+use remem_core::{Entry, EntryId, Permission, Rejection, Revision, Scope, Timestamp};
 use remem_store::{Filter, Page, Position, ReadAt, ScopeStats, ScopeSummary};
+
+/// Entries that a list fetches at once: at the default limit of a text, twice a page in bytes.
+const FETCHED_MAX: u32 = 128;
 
 /// What a list asks for.
 #[derive(Clone, Debug, Default)]
@@ -61,6 +66,7 @@ impl Engine {
         request: ListRequest,
     ) -> Result<Listed, EngineError> {
         caller.require(Permission::MemoryRead)?;
+        self.check_filter(&request.filter)?;
         let at = as_of(self.read_at(caller, request.at_least).await?, request.as_of);
         let Some(scope) = caller.scope(memory_ref) else {
             return Ok(Listed::default());
@@ -71,17 +77,15 @@ impl Engine {
             .transpose()?;
         let limit = self.parts.policy.list_limit(request.limit);
         // One more than asked for tells whether there is another page.
-        let page = Page {
+        let wanted = Page {
             limit: limit.saturating_add(1),
             after,
         };
-        let mut entries = self
-            .parts
-            .store
-            .list(&scope, &request.filter, &page, &at)
-            .await?;
-        let more = entries.len() > limit as usize;
-        entries.truncate(limit as usize);
+        let mut entries = self.page_of(&scope, &request.filter, wanted, &at).await?;
+        let bytes_max = self.parts.policy.page_bytes_max;
+        let fitting = within_bytes(&entries, cpu::of_entry, bytes_max).min(limit as usize);
+        let more = entries.len() > fitting;
+        entries.truncate(fitting);
         let next_cursor = entries.last().filter(|_| more).map(|last| {
             let position = Position {
                 created_at: last.created_at,
@@ -93,6 +97,68 @@ impl Engine {
             entries: self.show(caller, entries, &at).await?,
             next_cursor,
         })
+    }
+
+    /// The entries of a page and at least one more, if there is: fetched in parts, so that a page
+    /// of long texts is not in memory as a whole before it is cut.
+    async fn page_of(
+        &self,
+        scope: &Scope,
+        filter: &Filter,
+        mut wanted: Page,
+        at: &ReadAt,
+    ) -> Result<Vec<Entry>, EngineError> {
+        let bytes_max = self.parts.policy.page_bytes_max;
+        let mut entries: Vec<Entry> = Vec::new();
+        let mut bytes = 0;
+        loop {
+            let page = Page {
+                limit: wanted.limit.min(FETCHED_MAX),
+                after: wanted.after.take(),
+            };
+            let found = self.parts.store.list(scope, filter, &page, at).await?;
+            let last = found.len() < page.limit as usize;
+            bytes += found.iter().map(cpu::of_entry).sum::<usize>();
+            entries.extend(found);
+            wanted.limit -= page.limit;
+            if last || wanted.limit == 0 || bytes > bytes_max {
+                return Ok(entries);
+            }
+            wanted.after = entries.last().map(|last| Position {
+                created_at: last.created_at,
+                id: last.id.clone(),
+            });
+        }
+    }
+
+    /// Refuses conditions that only a few entries could meet and all would be asked for.
+    pub(crate) fn check_filter(&self, filter: &Filter) -> Result<(), Rejection> {
+        let limit = self.parts.policy.query_tags_max as u64;
+        let actual = filter.tags.len() as u64;
+        if sabotage!(
+            "a-search-asks-for-any-number-of-tags",
+            actual > limit,
+            false
+        ) {
+            return Err(Rejection::TooLarge {
+                field: "tags",
+                unit: "items",
+                limit,
+                actual,
+            });
+        }
+        let limit = self.parts.policy.tag_chars_max as u64;
+        let longest = filter.tags.iter().map(|tag| tag.chars().count()).max();
+        let actual = longest.unwrap_or_default() as u64;
+        if actual > limit {
+            return Err(Rejection::TooLarge {
+                field: "tags",
+                unit: "characters",
+                limit,
+                actual,
+            });
+        }
+        Ok(())
     }
 
     /// Counts of one memory.
@@ -147,11 +213,23 @@ impl Engine {
         let policy = self.policy_of(caller);
         let rules = self.rules(caller.tenant()).await?;
         let admission = rules.admission(&policy, at.instant());
-        Ok(entries
-            .into_iter()
-            .map(|entry| admission.review(entry))
-            .collect())
+        let bytes = |entry: &Entry| cpu::to_review(&admission, entry);
+        let review = |entry| Ok::<_, EngineError>(admission.review(entry));
+        self.parts
+            .cpu
+            .each(caller.tenant(), entries, bytes, review)
+            .await
     }
+}
+
+/// How many items of a page fit into so many bytes; one always does.
+pub(crate) fn within_bytes<T>(items: &[T], bytes: impl Fn(&T) -> usize, bytes_max: usize) -> usize {
+    let mut sum = 0;
+    let fitting = items.iter().take_while(|item| {
+        sum += bytes(item);
+        sabotage!("a-page-is-of-any-size", sum <= bytes_max, true)
+    });
+    fitting.count().max(1)
 }
 
 /// The moment of a read, or what was true at another one.

@@ -2,10 +2,11 @@
 //! there at all. Nothing leaves without a second look at what it holds.
 
 use crate::caller::Caller;
+use crate::cpu;
 use crate::embedders::{Question, embed_one};
 use crate::engine::Engine;
 use crate::error::EngineError;
-use crate::recall::as_of;
+use crate::recall::{as_of, within_bytes};
 use remem_core::recall::{
     self, Calibration, Candidate, Neighbour, Parts, RankRequest, Signals, Weights, When,
 };
@@ -181,6 +182,7 @@ impl Engine {
     ) -> Result<Searched, EngineError> {
         caller.require(Permission::MemoryRead)?;
         check(&request)?;
+        self.check_filter(&request.filter)?;
         let query = Query::parse(&request.query, &self.parts.policy)?;
         let at = as_of(self.read_at(caller, request.at_least).await?, request.as_of);
         let scope = caller.scope(memory_ref);
@@ -254,9 +256,12 @@ impl Engine {
         let shapes = self.policy_for(caller.tenant()).await?.shapes;
         let text = sabotage!(
             "a-query-is-sent-as-it-was-typed",
-            rules
-                .redactor()
-                .clean_derived(&request.query, shapes)
+            self.parts
+                .cpu
+                .run(caller.tenant(), cpu::of_text(&request.query), || rules
+                    .redactor()
+                    .clean_derived(&request.query, shapes))
+                .await?
                 .text
                 .into_string(),
             request.query.clone()
@@ -440,17 +445,14 @@ impl Searching<'_> {
                 }
             )
         };
-        let mut shown = Vec::with_capacity(hits.len());
+        let mut found = Vec::with_capacity(hits.len());
         for (entry, score, parts) in hits {
             let sides = around
                 .iter()
                 .position(|one| one.id == entry.id)
                 .map(|at| around.swap_remove(at));
             let (before, after) = sides.map(|one| (one.before, one.after)).unwrap_or_default();
-            let entry = look(entry);
-            let before = before.into_iter().map(look).collect();
-            let after = after.into_iter().map(look).collect();
-            shown.push(Hit {
+            found.push(Hit {
                 entry,
                 score: score as f64 / best,
                 parts: ScoreParts::of(&parts, best),
@@ -458,7 +460,26 @@ impl Searching<'_> {
                 after,
             });
         }
-        Ok(shown)
+        let bytes = |hit: &Hit| {
+            let all = hit.before.iter().chain(&hit.after).chain([&hit.entry]);
+            all.map(|entry| cpu::to_review(&admission, entry)).sum()
+        };
+        let show = |hit: Hit| {
+            Ok::<_, EngineError>(Hit {
+                entry: look(hit.entry),
+                before: hit.before.into_iter().map(look).collect(),
+                after: hit.after.into_iter().map(look).collect(),
+                ..hit
+            })
+        };
+        let whole = |hit: &Hit| {
+            let all = hit.before.iter().chain(&hit.after).chain([&hit.entry]);
+            all.map(cpu::of_entry).sum()
+        };
+        let bytes_max = self.engine.parts.policy.page_bytes_max;
+        found.truncate(within_bytes(&found, whole, bytes_max));
+        let cpu = self.engine.cpu();
+        cpu.each(caller.tenant(), found, bytes, show).await
     }
 }
 

@@ -3,6 +3,7 @@
 //! 1 again.
 
 use crate::caller::Caller;
+use crate::cpu;
 use crate::engine::{Digest, Engine};
 use crate::error::EngineError;
 use crate::secrets::Rules;
@@ -43,6 +44,21 @@ impl std::fmt::Debug for File {
     }
 }
 
+/// A file in a list: everything but its text.
+#[derive(Clone, Debug, PartialEq)]
+pub struct FileInfo {
+    /// Its name.
+    pub path: String,
+    /// What kind of text it is.
+    pub content_type: String,
+    /// The newest version.
+    pub version: u64,
+    /// Names that version.
+    pub etag: String,
+    /// When it was written.
+    pub updated_at: Timestamp,
+}
+
 /// What a caller asks of a write.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Conditions<'a> {
@@ -58,22 +74,34 @@ const CONTENT_TYPE_CHARS_MAX: usize = 100;
 const PATH_CHARS_MAX: usize = 256;
 /// A put that names no version tries again when somebody else was first.
 const TRIES: u32 = 16;
+/// Bytes that are hashed in the time in which one is redacted: few, since this bounds a turn.
+const HASHED_PER_REDACTED: usize = 16;
+/// Files that a list has in memory at once.
+const LISTED_AT_ONCE: u32 = 16;
 
 impl Engine {
-    /// The tenant's files whose path begins with `prefix`, by path.
-    pub async fn files(&self, caller: &Caller, prefix: &str) -> Result<Vec<File>, EngineError> {
+    /// The tenant's files whose path begins with `prefix`, by path. Their texts are not shown, so
+    /// nothing is looked for in them and few are held at a time.
+    pub async fn files(&self, caller: &Caller, prefix: &str) -> Result<Vec<FileInfo>, EngineError> {
         caller.require(Permission::WorkspaceRead)?;
-        let limit = u32::try_from(self.parts.policy.files_max).unwrap_or(u32::MAX);
-        let records = self
-            .parts
-            .store
-            .records(caller.tenant(), RecordKind::File, prefix, None, limit)
-            .await?;
-        let rules = self.rules(caller.tenant()).await?;
-        Ok(records
-            .into_iter()
-            .map(|record| self.file_of(caller, &rules, record))
-            .collect())
+        let tenant = caller.tenant();
+        let rules = self.rules(tenant).await?;
+        let mut files: Vec<FileInfo> = Vec::new();
+        while files.len() < self.parts.policy.files_max {
+            let after = files.last().map(|file| file.path.as_str());
+            let store = &self.parts.store;
+            let page = store
+                .records(tenant, RecordKind::File, prefix, after, LISTED_AT_ONCE)
+                .await?;
+            let last = page.len() < LISTED_AT_ONCE as usize;
+            let bytes = |record: &Record| cpu::of_map(&record.body) / HASHED_PER_REDACTED;
+            let info = |record| Ok::<_, EngineError>(self.info_of(caller, &rules, &record));
+            files.extend(self.parts.cpu.each(tenant, page, bytes, info).await?);
+            if last {
+                break;
+            }
+        }
+        Ok(files)
     }
 
     /// The file, at a version that is still kept, or the newest.
@@ -110,12 +138,13 @@ impl Engine {
             }
         };
         let rules = self.rules(caller.tenant()).await?;
-        Ok(found
-            .map(|record| self.file_of(caller, &rules, record))
-            .map(|file| File {
-                path: path.to_owned(),
-                ..file
-            }))
+        let Some(found) = found else {
+            return Ok(None);
+        };
+        Ok(Some(File {
+            path: path.to_owned(),
+            ..self.file_of(caller, &rules, found).await?
+        }))
     }
 
     /// Writes a file, as far as the conditions hold.
@@ -145,6 +174,7 @@ impl Engine {
             .into());
         }
         let body = self.file_body(caller, content, content_type).await?;
+        let etags = self.etags();
         let idempotency = self.idempotency(
             "put-file",
             conditions.key,
@@ -163,6 +193,7 @@ impl Engine {
                     conditions.if_match.filter(|_| false)
                 ),
                 before.as_ref(),
+                &etags,
             );
             let allowed = match &before {
                 None if allowed.is_ok() => self.room_for_a_file(caller).await,
@@ -182,13 +213,13 @@ impl Engine {
                     body: body.map().clone(),
                     ties: Ties::default(),
                 };
-                return Ok(self.file_of(caller, &rules, record));
+                return self.file_of(caller, &rules, record).await;
             }
             match self
                 .write_file(caller, path, before.as_ref(), &body, idempotency.clone())
                 .await
             {
-                Ok(record) => return Ok(self.file_of(caller, &rules, record)),
+                Ok(record) => return self.file_of(caller, &rules, record).await,
                 Err(EngineError::Store(StoreError::Conflict)) => {}
                 Err(other) => return Err(other),
             }
@@ -226,7 +257,7 @@ impl Engine {
                     .await?
                     .is_some());
             };
-            if let Err(conflict) = matches(conditions.if_match, Some(&before)) {
+            if let Err(conflict) = matches(conditions.if_match, Some(&before), &self.etags()) {
                 return self
                     .first_answer(caller.tenant(), idempotency.as_ref())
                     .await?
@@ -285,9 +316,10 @@ impl Engine {
         body.insert("content".to_owned(), json!(content));
         body.insert("contentType".to_owned(), json!(content_type));
         let rules = self.rules(caller.tenant()).await?;
+        let admission = rules.admission(&policy, now);
         Ok(sabotage!(
             "files-are-not-redacted",
-            rules.admission(&policy, now).record(body),
+            self.cleaned(caller.tenant(), &admission, body).await?,
             crate::jobs::own_words(body.into())
         ))
     }
@@ -388,9 +420,42 @@ impl Engine {
         version.saturating_sub(self.parts.policy.file_versions_max as u64) + 1
     }
 
-    fn file_of(&self, caller: &Caller, rules: &Rules, record: Record) -> File {
+    /// What a list tells of a file: its kind of text is looked at again, its text is only named.
+    fn info_of(&self, caller: &Caller, rules: &Rules, record: &Record) -> FileInfo {
+        let text = |name: &str| record.body.get(name).and_then(Value::as_str);
+        let content_type = text("contentType").unwrap_or_default();
+        let content_type = rules.redactor().clean(content_type, caller.shapes).text;
+        FileInfo {
+            path: record.key.clone(),
+            content_type: content_type.into_string(),
+            version: record.version,
+            etag: self.etags().of(record.version, text("content")),
+            updated_at: record.at,
+        }
+    }
+
+    /// A file as it may be seen today. Its name is that of what is stored: what is registered later
+    /// changes what is shown of a version, not which version it is.
+    async fn file_of(
+        &self,
+        caller: &Caller,
+        rules: &Rules,
+        record: Record,
+    ) -> Result<File, EngineError> {
         let policy = self.policy_of(caller);
-        let shown = rules.admission(&policy, record.at).record(record.body);
+        let admission = rules.admission(&policy, record.at);
+        let stored = record.body.get("content").and_then(Value::as_str);
+        let named = record.key.rsplit_once('@');
+        let (path, version) = match named {
+            Some((path, version)) if record.kind == RecordKind::FileVersion => {
+                (path.to_owned(), version.parse().unwrap_or(record.version))
+            }
+            _ => (record.key.clone(), record.version),
+        };
+        let etag = self.etags().of(version, stored);
+        let shown = self
+            .cleaned(caller.tenant(), &admission, record.body)
+            .await?;
         let text = |name: &str| {
             shown
                 .map()
@@ -399,23 +464,29 @@ impl Engine {
                 .unwrap_or_default()
                 .to_owned()
         };
-        let content = text("content");
-        let content_type = text("contentType");
-        let (path, version) = match record.key.rsplit_once('@') {
-            Some((path, version)) if record.kind == RecordKind::FileVersion => {
-                (path.to_owned(), version.parse().unwrap_or(record.version))
-            }
-            _ => (record.key, record.version),
-        };
-        let etag = etag(version, &content);
-        File {
+        Ok(File {
             path,
-            content,
-            content_type,
+            content: text("content"),
+            content_type: text("contentType"),
             version,
             etag,
             updated_at: record.at,
-        }
+        })
+    }
+
+    fn etags(&self) -> Etags {
+        Etags(self.parts.key.derive("remembrancer etag v1"))
+    }
+}
+
+/// Names versions of files by what is stored, under a key: nothing can be guessed from a name.
+struct Etags([u8; 32]);
+
+impl Etags {
+    fn of(&self, version: u64, content: Option<&str>) -> String {
+        let content = content.unwrap_or_default().as_bytes();
+        let digest = blake3::keyed_hash(&self.0, content).to_hex();
+        format!("\"{version}-{}\"", &digest[..16])
     }
 }
 
@@ -473,24 +544,21 @@ pub(crate) fn version_key(path: &str, version: u64) -> String {
     format!("{path}@{version:012}")
 }
 
-fn etag(version: u64, content: &str) -> String {
-    format!(
-        "\"{version}-{}\"",
-        &blake3::hash(content.as_bytes()).to_hex()[..16]
-    )
-}
-
 /// An ETag names its version before the dash; quotes and weakness do not matter. `*` is any
 /// version.
-fn matches(if_match: Option<&str>, file: Option<&Record>) -> Result<(), EngineError> {
+fn matches(
+    if_match: Option<&str>,
+    file: Option<&Record>,
+    etags: &Etags,
+) -> Result<(), EngineError> {
     let Some(wanted) = if_match else {
         return Ok(());
     };
     let current = file.map_or(0, |record| record.version);
     let content = file
         .and_then(|record| record.body.get("content"))
-        .and_then(Value::as_str)
-        .unwrap_or_default();
+        .and_then(Value::as_str);
+    let named = etags.of(current, content);
     let bare = |tag: &str| {
         tag.trim()
             .trim_start_matches("W/")
@@ -499,7 +567,7 @@ fn matches(if_match: Option<&str>, file: Option<&Record>) -> Result<(), EngineEr
     };
     let same = wanted
         .split(',')
-        .any(|tag| bare(tag) == "*" && current > 0 || bare(tag) == bare(&etag(current, content)));
+        .any(|tag| bare(tag) == "*" && current > 0 || bare(tag) == bare(&named));
     if same {
         Ok(())
     } else {

@@ -2,8 +2,10 @@
 //! written by whoever keeps the rules, and read by the guard alone (and by whoever wrote them).
 
 use crate::caller::Caller;
+use crate::cpu;
 use crate::engine::Engine;
 use crate::error::EngineError;
+use crate::recall::within_bytes;
 use remem_core::admission::check_name;
 use remem_core::{Batch, Permission, Rejection, Revision, RuleId, WorldId};
 use remem_store::{Outcome, Rule};
@@ -57,13 +59,22 @@ impl Engine {
         let secrets = self.rules(caller.tenant()).await?;
         let policy = self.policy_of(caller);
         check_name(secrets.redactor(), "world", world.as_str())?;
-        let mut batch = Batch::new(caller.tenant().clone(), now).by(caller.principal().clone());
-        for rule in rules {
+        let admission = secrets.admission(&policy, now);
+        let bytes = |rule: &NewRule| cpu::of_text(&rule.id) + cpu::of_text(&rule.body);
+        let admit = |rule: NewRule| {
             let id = RuleId::parse(&rule.id).ok_or(Rejection::MalformedName { field: "ruleId" })?;
             check_name(secrets.redactor(), "ruleId", id.as_str())?;
-            let body = secrets.admission(&policy, now).rule(&rule.body)?;
-            batch = batch.rule(world.clone(), id, Some(body));
-        }
+            Ok::<_, Rejection>((id, admission.rule(&rule.body)?))
+        };
+        let admitted = self
+            .parts
+            .cpu
+            .each(caller.tenant(), rules, bytes, admit)
+            .await?;
+        let empty = Batch::new(caller.tenant().clone(), now).by(caller.principal().clone());
+        let batch = admitted.into_iter().fold(empty, |batch, (id, body)| {
+            batch.rule(world.clone(), id, Some(body))
+        });
         Ok(self.parts.store.commit(batch).await?.revision)
     }
 
@@ -117,8 +128,11 @@ impl Engine {
                 limit.saturating_add(1),
             )
             .await?;
-        let more = found.len() > limit as usize;
-        found.truncate(limit as usize);
+        let size = |rule: &Rule| rule.body.len();
+        let bytes_max = self.parts.policy.page_bytes_max;
+        let fitting = within_bytes(&found, size, bytes_max).min(limit as usize);
+        let more = found.len() > fitting;
+        found.truncate(fitting);
         Ok((found, more))
     }
 

@@ -2,6 +2,7 @@
 //! of these.
 
 use crate::caller::Caller;
+use crate::cpu;
 use crate::engine::{Digest, Engine};
 use crate::error::EngineError;
 use remem_core::entry::RevRange;
@@ -11,9 +12,6 @@ use remem_core::{
     Scope, TenantId, Timestamp,
 };
 use remem_store::{Committed, Outcome};
-
-/// Admission of more text than this is moved off the async threads.
-const INLINE_BYTES_MAX: usize = 128 * 1024;
 
 /// The answer to a put.
 #[derive(Clone, Debug)]
@@ -238,23 +236,11 @@ impl Engine {
         let policy = self.policy_of(caller);
         let rules = self.rules(&scope.tenant).await?;
         let admission = rules.admission(&policy, now);
-        if drafts.iter().map(|d| d.content.len()).sum::<usize>() <= INLINE_BYTES_MAX {
-            return Ok(drafts
-                .into_iter()
-                .map(|d| admission.admit(scope, d))
-                .collect::<Result<_, _>>()?);
-        }
-        let scope = scope.clone();
-        let work = move || {
-            let admission = rules.admission(&policy, now);
-            drafts
-                .into_iter()
-                .map(|d| admission.admit(&scope, d))
-                .collect::<Result<Vec<_>, _>>()
-        };
-        Ok(tokio::task::spawn_blocking(work)
+        let admit = |draft| admission.admit(scope, draft);
+        self.parts
+            .cpu
+            .each(&scope.tenant, drafts, cpu::of_draft, admit)
             .await
-            .expect("admission does not panic")?)
     }
 }
 

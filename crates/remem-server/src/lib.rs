@@ -7,6 +7,7 @@ pub mod door;
 pub mod http;
 pub mod mcp;
 pub mod serve;
+mod write_deadline;
 
 pub use door::{
     CommitmentDoor, Decided, Door, EngineDoor, ForgetDoor, InstalledAgent, MadeCommitment,

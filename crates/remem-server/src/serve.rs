@@ -1,7 +1,8 @@
-//! The accept loop: bounded connections, a deadline for request heads, and a shutdown that lets
-//! requests finish.
+//! The accept loop: bounded connections, a deadline for request heads, one for clients that take
+//! nothing of their answers, and a shutdown that lets requests finish.
 
 use crate::http::{App, router, with_one_host};
+use crate::write_deadline::WriteDeadline;
 use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::graceful::GracefulShutdown;
@@ -25,6 +26,7 @@ const DRAIN_DEADLINE: Duration = Duration::from_secs(8);
     reason = "the accept loop starts one task a connection"
 )]
 pub async fn serve(listener: TcpListener, app: App, mut stop: watch::Receiver<bool>) {
+    let write_limit = Duration::from_millis(app.engine.policy().write_ms_max);
     let service = TowerToHyperService::new(with_one_host(router(app)));
     let graceful = GracefulShutdown::new();
     let places = Arc::new(Semaphore::new(CONNECTIONS_MAX));
@@ -40,6 +42,7 @@ pub async fn serve(listener: TcpListener, app: App, mut stop: watch::Receiver<bo
             continue;
         };
         let _ = stream.set_nodelay(true);
+        let stream = WriteDeadline::new(stream, write_limit);
         let connection =
             graceful.watch(http.serve_connection(TokioIo::new(stream), service.clone()));
         tokio::spawn(async move {

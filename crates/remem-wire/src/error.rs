@@ -453,6 +453,7 @@ pub fn data_hint(text: &str) -> String {
         "duplicate field `",
         "an instant must be",
         "an object is needed",
+        "a list or an object has too many",
         "recursion limit",
     ] {
         if text.starts_with(safe) {

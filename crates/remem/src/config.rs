@@ -212,6 +212,8 @@ pub struct Limits {
     pub batch_entries_max: usize,
     pub request_bytes_max: usize,
     pub request_ms_max: u64,
+    pub write_ms_max: u64,
+    pub page_bytes_max: usize,
     pub list_limit_max: u32,
     pub search_limit_max: u32,
     pub feeds_max: usize,
@@ -345,6 +347,8 @@ impl Default for Limits {
             batch_entries_max: p.batch_entries_max,
             request_bytes_max: p.request_bytes_max,
             request_ms_max: p.request_ms_max,
+            write_ms_max: p.write_ms_max,
+            page_bytes_max: p.page_bytes_max,
             list_limit_max: p.list_limit_max,
             search_limit_max: p.search_limit_max,
             feeds_max: p.feeds_max,
@@ -492,8 +496,8 @@ impl Config {
             "storage.connections or storage.deadline_ms is too small"
         );
         anyhow::ensure!(
-            self.storage.waiters_max >= 1 && l.request_ms_max >= 1,
-            "storage.waiters_max and limits.request_ms_max must be at least 1"
+            self.storage.waiters_max >= 1 && l.request_ms_max >= 1 && l.write_ms_max >= 1,
+            "storage.waiters_max, limits.request_ms_max and limits.write_ms_max must be at least 1"
         );
         Ok(Policy {
             content_bytes_max: l.content_bytes_max,
@@ -502,6 +506,8 @@ impl Config {
             batch_entries_max: l.batch_entries_max,
             request_bytes_max: l.request_bytes_max,
             request_ms_max: l.request_ms_max,
+            write_ms_max: l.write_ms_max,
+            page_bytes_max: l.page_bytes_max,
             list_limit_max: l.list_limit_max,
             search_limit_max: l.search_limit_max,
             feeds_max: l.feeds_max,

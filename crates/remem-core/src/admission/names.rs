@@ -8,6 +8,10 @@ use crate::redact::Redactor;
 use crate::rejection::Rejection;
 use crate::sabotage;
 
+/// Whoever takes a name has a limit of its own, and may look for secrets before it: no name is
+/// longer than this, so that the look costs next to nothing.
+const NAME_BYTES_MAX: usize = 4_096;
+
 /// What a chat thread is called whose name must not be shown.
 const HIDDEN: &str = "redacted";
 
@@ -62,6 +66,10 @@ impl Admission<'_> {
 /// A name is stored in clear and shows in events: one that holds a secret is refused rather than
 /// rewritten.
 pub fn check_name(redactor: &Redactor, field: &'static str, name: &str) -> Result<(), Rejection> {
+    sabotage!(
+        "names-of-any-length-are-looked-at",
+        bound(field, "bytes", name.len(), NAME_BYTES_MAX)?
+    );
     if sabotage!(
         "names-may-hold-secrets",
         redactor.touches(name, crate::ShapePolicy::Redact),

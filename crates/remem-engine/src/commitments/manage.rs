@@ -3,6 +3,7 @@
 use super::infer::{HAND_MADE, condition};
 use super::{CommitmentInfo, named, set, ties};
 use crate::caller::Caller;
+use crate::cpu;
 use crate::engine::{Digest, Engine};
 use crate::error::EngineError;
 use remem_core::admission::check_name;
@@ -118,7 +119,10 @@ impl Engine {
             },
             ..Draft::default()
         };
-        let admitted = admission.admit(scope, draft)?;
+        let size = cpu::of_draft(&draft);
+        let admit = || admission.admit(scope, draft);
+        let cpu = &self.parts.cpu;
+        let admitted = cpu.run(caller.tenant(), size, admit).await??;
         let mut commitment = self
             .by_hand(caller.tenant(), scope, &new, admitted.content(), now)
             .await?;

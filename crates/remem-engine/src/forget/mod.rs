@@ -16,9 +16,10 @@ use crate::engine::Engine;
 use crate::error::EngineError;
 use crate::jobs::manage::memory_pass;
 use crate::webhook::send::hex;
+use remem_core::admission::SUBJECTS_MAX;
 use remem_core::event::SubjectForgotten;
 use remem_core::{
-    Batch, EventBody, MemoryRef, Permission, Precondition, RecordKind, Subject, TenantId,
+    Batch, EventBody, MemoryRef, Permission, Precondition, RecordKind, Rejection, Subject, TenantId,
 };
 use remem_store::{StoreError, Tie, Trace, Traced};
 use serde_json::{Map, Value, json};
@@ -77,6 +78,15 @@ impl Engine {
 
     /// The same for several.
     pub fn subjects(&self, caller: &Caller, words: &[String]) -> Result<Vec<Subject>, EngineError> {
+        if words.len() > SUBJECTS_MAX {
+            return Err(Rejection::TooLarge {
+                field: "subjects",
+                unit: "items",
+                limit: SUBJECTS_MAX as u64,
+                actual: words.len() as u64,
+            }
+            .into());
+        }
         words
             .iter()
             .map(|words| self.subject(caller.tenant(), words))

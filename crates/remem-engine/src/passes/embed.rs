@@ -6,6 +6,7 @@
 //! answers are alike enough; then it lets go of the old vectors. A new model that answers otherwise
 //! serves nobody until somebody has looked (`docs/models.md`).
 
+use crate::cpu;
 use crate::embedders::{Question, RECORD, embed_all, embed_one};
 use crate::engine::Engine;
 use crate::error::EngineError;
@@ -147,19 +148,21 @@ async fn keep(
     let rules = engine.rules(tenant).await?;
     let now = engine.now_for(tenant).await?;
     let admission = rules.admission(&policy, now);
-    let texts: Vec<String> = entries
-        .iter()
-        .map(|entry| {
-            sabotage!(
-                "a-model-is-given-what-is-secret",
-                admission.review(entry.clone()).content,
-                {
-                    let _ = &admission;
-                    entry.content.clone()
-                }
-            )
-        })
-        .collect();
+    let text = |entry: &Entry| {
+        Ok::<_, EngineError>(sabotage!(
+            "a-model-is-given-what-is-secret",
+            admission.review(entry.clone()).content,
+            {
+                let _ = &admission;
+                entry.content.clone()
+            }
+        ))
+    };
+    let bytes = |entry: &&Entry| cpu::to_review(&admission, entry);
+    let texts: Vec<String> = engine
+        .cpu()
+        .each(tenant, entries.iter().collect(), bytes, text)
+        .await?;
     let vectors = embed_all(model, &texts).await.map_err(|error| {
         metrics::counter!("remem_embedder_errors", "class" => error.as_str()).increment(1);
         tracing::warn!(class = error.as_str(), "no vectors for entries");

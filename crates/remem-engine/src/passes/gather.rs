@@ -2,6 +2,7 @@
 //! looked at again under the rules of today, and the one entry that is made of them, admitted like
 //! any other.
 
+use crate::cpu;
 use crate::engine::Engine;
 use crate::error::EngineError;
 use crate::jobs::{Job, WorkError};
@@ -59,7 +60,13 @@ pub(crate) async fn sources(
         let kept = page
             .into_iter()
             .filter(|entry| entry.expires_at.is_none() && wanted(entry));
-        taken.extend(kept.map(|entry| derived(&rules, &policy, admission.review(entry))));
+        let derive =
+            |entry| Ok::<_, EngineError>(derived(&rules, &policy, admission.review(entry)));
+        let cpu = engine.cpu();
+        let derived = cpu
+            .each(job.tenant(), kept.collect(), cpu::of_entry, derive)
+            .await?;
+        taken.extend(derived);
         if taken.len() > limit {
             let details = json!({"limit": limit})
                 .as_object()

@@ -8,6 +8,7 @@
 //! another node, may land behind the walk: a second one follows when all of them must have.
 
 use crate::archive;
+use crate::cpu;
 use crate::engine::Engine;
 use crate::error::EngineError;
 use crate::proposals;
@@ -215,7 +216,7 @@ impl Walk<'_> {
             .next
             .map_or(Place::Records(0, None), |next| Place::Entries(Some(next)));
         self.report.examined += found.entries.len() as u64;
-        let (admitted, changed) = self.readmit(found.entries).await;
+        let (admitted, changed) = self.readmit(found.entries).await?;
         let batch = admitted
             .into_iter()
             .fold(self.batch().await?, |batch, (id, admitted)| {
@@ -224,26 +225,23 @@ impl Walk<'_> {
         self.commit(batch, place, changed).await
     }
 
-    /// The entries as they are to be, and how many of them are another text by that. Off the async
-    /// threads: this may redact megabytes at once.
-    async fn readmit(&self, entries: Vec<Entry>) -> (Vec<(EntryId, Admitted)>, u64) {
-        let rules = self.rules.clone();
-        let policy = self.policy.clone();
-        let tenant = self.tenant.clone();
-        let work = move || {
-            let admission = rules.admission(&policy, Timestamp(0));
-            let mut changed = 0;
-            let mut admitted = Vec::with_capacity(entries.len());
-            for entry in entries {
-                let anew = admission.readmit(&tenant, entry.clone());
-                changed += u64::from(differ(&entry, &anew));
-                admitted.push((entry.id, anew));
-            }
-            (admitted, changed)
+    /// The entries as they are to be, and how many of them are another text by that.
+    async fn readmit(
+        &self,
+        entries: Vec<Entry>,
+    ) -> Result<(Vec<(EntryId, Admitted)>, u64), EngineError> {
+        let admission = self.rules.admission(&self.policy, Timestamp(0));
+        let mut changed = 0;
+        let readmit = |entry: Entry| {
+            let anew = admission.readmit(self.tenant, entry.clone());
+            changed += u64::from(differ(&entry, &anew));
+            Ok::<_, EngineError>((entry.id, anew))
         };
-        tokio::task::spawn_blocking(work)
-            .await
-            .expect("admission does not panic")
+        let cpu = self.engine.cpu();
+        let admitted = cpu
+            .each(self.tenant, entries, cpu::of_entry, readmit)
+            .await?;
+        Ok((admitted, changed))
     }
 
     async fn records(&mut self, number: usize, after: Option<String>) -> Result<(), EngineError> {
@@ -283,7 +281,7 @@ impl Walk<'_> {
                 Place::Records(number, Some(last))
             });
             let examined = found.len() as u64;
-            let found = self.changed(found).await;
+            let found = self.changed(found).await?;
             let changed = found.len() as u64;
             let batch = found
                 .into_iter()
@@ -303,36 +301,32 @@ impl Walk<'_> {
     }
 
     /// The records of which the rules of today leave something else.
-    async fn changed(&self, records: Vec<Record>) -> Vec<(Record, RecordBody)> {
-        let rules = self.rules.clone();
-        let policy = self.policy.clone();
-        let work = move || {
-            let admission = rules.admission(&policy, Timestamp(0));
-            // A run that goes on is written anew by its own next step; taking its version away
-            // would only hold it up.
-            let goes_on = |record: &Record| {
-                record.kind == RecordKind::Run
-                    && record.body.get("status") == Some(&json!("running"))
-            };
-            let anew = records
-                .into_iter()
-                .filter(|record| !goes_on(record))
-                .map(|record| (admission.record(record.body.clone()), record));
-            let changed = anew.filter(|(body, record)| *body.map() != record.body);
-            // An archive is named by its bytes, an artifact known by their hash: others cannot take
-            // their place.
-            let kept = |body, record: &Record| match record.kind {
-                RecordKind::Archive => archive::erased(&admission),
-                _ => proposals::erased(&admission, record).unwrap_or(body),
-            };
-            changed
-                .map(|(body, record)| (kept(body, &record), record))
-                .map(|(body, record)| (record, body))
-                .collect()
+    async fn changed(
+        &self,
+        mut records: Vec<Record>,
+    ) -> Result<Vec<(Record, RecordBody)>, EngineError> {
+        let admission = self.rules.admission(&self.policy, Timestamp(0));
+        // A run that goes on is written anew by its own next step; taking its version away would
+        // only hold it up.
+        records.retain(|record| {
+            record.kind != RecordKind::Run || record.body.get("status") != Some(&json!("running"))
+        });
+        // An archive is named by its bytes, an artifact known by their hash: others cannot take
+        // their place.
+        let kept = |body, record: &Record| match record.kind {
+            RecordKind::Archive => archive::erased(&admission),
+            _ => proposals::erased(&admission, record).unwrap_or(body),
         };
-        tokio::task::spawn_blocking(work)
-            .await
-            .expect("admission does not panic")
+        let look = |record: Record| {
+            let body = admission.record(record.body.clone());
+            let changed = *body.map() != record.body;
+            let body = changed.then(|| kept(body, &record));
+            Ok::<_, EngineError>(body.map(|body| (record, body)))
+        };
+        let bytes = |record: &Record| cpu::of_map(&record.body);
+        let cpu = self.engine.cpu();
+        let looked_at = cpu.each(self.tenant, records, bytes, look).await?;
+        Ok(looked_at.into_iter().flatten().collect())
     }
 
     /// The record under another text. A file gets a new version by that, since who has the old one

@@ -2,7 +2,6 @@
 //! condition that the proposal is as it was, and ends a gate that was open for what is not there
 //! any more.
 
-use super::draft;
 use super::gate::{Gate, GateState};
 use super::manage::{busy, settled};
 use super::record::{Proposal, Shown, revision_body, revision_key};
@@ -101,7 +100,10 @@ impl Engine {
         let now = self.now_for(tenant).await?;
         let title = revise.title.or(proposal.title.clone());
         let rationale = revise.rationale.or(proposal.rationale.clone());
-        let draft = draft::written(&rules.admission(&policy, now), title, rationale, artifact)?;
+        let admission = rules.admission(&policy, now);
+        let draft = self
+            .written(tenant, &admission, (title, rationale), artifact)
+            .await?;
         let author = caller.principal().as_str();
         let next = Proposal {
             state,

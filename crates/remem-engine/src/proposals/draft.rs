@@ -2,6 +2,7 @@
 //! that the hash is one of what is kept. Owns the limits of a draft; it stores nothing.
 
 use super::ProposalError;
+use crate::cpu;
 use crate::engine::Engine;
 use crate::error::EngineError;
 use crate::secrets::Rules;
@@ -21,7 +22,7 @@ pub(super) struct Draft {
 }
 
 /// Redacts a draft and writes it down.
-pub(super) fn written(
+fn written(
     admission: &Admission<'_>,
     title: Option<String>,
     rationale: Option<String>,
@@ -143,6 +144,20 @@ pub(super) fn still_clean(
 }
 
 impl Engine {
+    /// A draft as it is kept.
+    pub(super) async fn written(
+        &self,
+        tenant: &TenantId,
+        admission: &Admission<'_>,
+        (title, rationale): (Option<String>, Option<String>),
+        artifact: Map<String, Value>,
+    ) -> Result<Draft, EngineError> {
+        let words = [&title, &rationale].into_iter().flatten();
+        let size = cpu::of_map(&artifact) + words.map(|text| cpu::of_text(text)).sum::<usize>();
+        let work = || written(admission, title, rationale, artifact);
+        Ok(self.parts.cpu.run(tenant, size, work).await??)
+    }
+
     /// The installed artifact or open proposal that an artifact repeats.
     pub(super) async fn repeats(
         &self,

@@ -55,7 +55,7 @@ impl std::fmt::Debug for NewProposal {
 /// Proposals that one look at the storage brings.
 const PAGE: u32 = 200;
 /// Runs that a draft can name.
-const SOURCES_MAX: usize = 50;
+pub const SOURCES_MAX: usize = 50;
 
 impl Engine {
     /// Proposals, oldest first: what has waited longest comes first. The name after which to go on,
@@ -167,12 +167,11 @@ impl Engine {
         let policy = self.policy_of(caller);
         let rules = self.rules(tenant).await?;
         let now = self.now_for(tenant).await?;
-        let draft = draft::written(
-            &rules.admission(&policy, now),
-            new.title,
-            new.rationale,
-            new.artifact,
-        )?;
+        let admission = rules.admission(&policy, now);
+        let words = (new.title, new.rationale);
+        let draft = self
+            .written(tenant, &admission, words, new.artifact)
+            .await?;
         for run in &new.source_runs {
             remem_core::admission::check_name(rules.redactor(), "sourceRunIds", run)?;
         }

@@ -30,7 +30,7 @@ pub use change::Revise;
 pub use desk::Desk;
 pub use gate::{Gate, GateState, OVERRIDE_REASONS, Vote};
 pub use install::Installed;
-pub use manage::{NewProposal, ProposalQuery};
+pub use manage::{NewProposal, ProposalQuery, SOURCES_MAX};
 pub use record::{Activated, Proposal, Revision, Shown};
 pub(crate) use rescan::erased;
 pub use traces::NewTrace;

@@ -288,9 +288,9 @@ impl Engine {
         let policy = self.policy_for(tenant).await?;
         let words =
             json!({"title": proposal.title, "rationale": proposal.rationale, "artifact": artifact});
-        let clean = rules
-            .admission(&policy, self.now())
-            .record(words.as_object().cloned().unwrap_or_default());
+        let admission = rules.admission(&policy, self.now());
+        let words = words.as_object().cloned().unwrap_or_default();
+        let clean = self.cleaned(tenant, &admission, words).await?;
         let artifact = clean
             .map()
             .get("artifact")
@@ -317,11 +317,9 @@ impl Engine {
         let rules = self.rules(tenant).await?;
         let policy = self.policy_for(tenant).await?;
         let artifact = artifact.map(|artifact| artifact.map()).unwrap_or_default();
-        let artifact = rules
-            .admission(&policy, self.now())
-            .record(artifact)
-            .map()
-            .clone();
+        let admission = rules.admission(&policy, self.now());
+        let artifact = self.cleaned(tenant, &admission, artifact).await?;
+        let artifact = artifact.map().clone();
         let at = record
             .body
             .get("at")

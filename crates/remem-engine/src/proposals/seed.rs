@@ -1,7 +1,6 @@
 //! The draft that conformance checks look at. Nothing here does anything on a host without the
 //! seams for them.
 
-use super::draft;
 use super::manage::creating;
 use crate::caller::Caller;
 use crate::engine::Engine;
@@ -37,12 +36,9 @@ impl Engine {
         let title = "A greeting".to_owned();
         let rationale = "There for conformance checks to look at.".to_owned();
         let artifact = artifact.as_object().cloned().unwrap_or_default();
-        let draft = draft::written(
-            &rules.admission(&policy, now),
-            Some(title),
-            Some(rationale),
-            artifact,
-        )?;
+        let admission = rules.admission(&policy, now);
+        let words = (Some(title), Some(rationale));
+        let draft = self.written(tenant, &admission, words, artifact).await?;
         let proposal = self
             .new_proposal(tenant, Kind::PromptTemplate, &draft, now)
             .await?;

@@ -2,7 +2,6 @@
 //! does nothing else; what was turned down once, whatever became of it since, is not proposed
 //! again.
 
-use super::draft;
 use super::manage::creating;
 use super::record::Proposal;
 use crate::engine::Engine;
@@ -263,13 +262,12 @@ impl Engine {
             source_runs,
             ..
         } = draft;
-        let Ok(written) = draft::written(
-            &rules.admission(&policy, now),
-            Some(title),
-            Some(rationale),
-            artifact,
-        ) else {
-            return Ok(false);
+        let admission = rules.admission(&policy, now);
+        let words = (Some(title), Some(rationale));
+        let written = match self.written(tenant, &admission, words, artifact).await {
+            Ok(written) => written,
+            Err(EngineError::Rejected(_)) => return Ok(false),
+            Err(other) => return Err(other),
         };
         // What a secret was taken out of may be no artifact any more.
         if check(kind, &written.artifact.map(), &policy).is_err()

@@ -97,9 +97,9 @@ impl Engine {
         let rules = self.rules(tenant).await?;
         let now = self.now_for(tenant).await?;
         let body = json!({"agentId": new.agent_id, "tools": new.tools, "task": new.task, "runId": new.run});
-        let body = rules
-            .admission(&policy, now)
-            .record(body.as_object().cloned().unwrap_or_default());
+        let admission = rules.admission(&policy, now);
+        let body = body.as_object().cloned().unwrap_or_default();
+        let body = self.cleaned(tenant, &admission, body).await?;
         let id = format!("trace_{}", self.parts.ids.holder());
         let batch = Batch::new(tenant.clone(), now).by(caller.principal().clone());
         self.parts

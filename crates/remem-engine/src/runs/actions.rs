@@ -125,7 +125,7 @@ async fn write(live: &mut Live<'_>, node: &Node) -> Result<(), Halt> {
         expires_at,
         ..Draft::default()
     };
-    let id = live.write(&memory_ref, draft, now)?;
+    let id = live.write(&memory_ref, draft, now).await?;
     live.set(into(node, "memoryId"), id.as_str());
     Ok(())
 }

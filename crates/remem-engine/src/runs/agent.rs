@@ -159,7 +159,7 @@ async fn remember(live: &mut Live<'_>, memory_ref: &str) -> Result<Vec<Value>, H
             ..Draft::default()
         };
         let now = live.now().await?;
-        live.write(memory_ref, draft, now)?;
+        live.write(memory_ref, draft, now).await?;
     }
     Ok(recalled)
 }

@@ -8,6 +8,7 @@
 
 use super::{Fresh, Run};
 use crate::caller::named;
+use crate::cpu;
 use crate::engine::Engine;
 use crate::error::EngineError;
 use crate::secrets::{Rules, RunSecrets};
@@ -318,7 +319,7 @@ impl<'e> Live<'e> {
 
     /// Writes an entry as if at `now`; answers its name. In a replay, the name that was given the
     /// first time.
-    pub fn write(
+    pub async fn write(
         &mut self,
         memory_ref: &str,
         mut draft: Draft,
@@ -334,10 +335,11 @@ impl<'e> Live<'e> {
         let scope = self
             .scope(memory_ref)
             .ok_or(Rejection::MalformedName { field: "memoryRef" })?;
-        let admitted = self
-            .rules
-            .admission(&self.policy, now)
-            .admit(&scope, draft)?;
+        let admission = self.rules.admission(&self.policy, now);
+        let size = cpu::of_draft(&draft);
+        let admit = || admission.admit(&scope, draft);
+        let cpu = self.engine.cpu();
+        let admitted = cpu.run(&self.tenant, size, admit).await??;
         // Counted in a replay, too: what a node reads after a write is recorded under its number.
         let id = sabotage!("a-replay-counts-otherwise", self.entry_id(), {
             self.step = self.step.wrapping_sub(self.facts.is_some().into());
@@ -431,10 +433,9 @@ impl<'e> Live<'e> {
 
     async fn commit_as(&mut self, key: Option<Idempotency>) -> Result<(), Halt> {
         let now = self.now().await?;
-        let body = self
-            .rules
-            .admission(&self.policy, now)
-            .record(self.run.state.to_map());
+        let admission = self.rules.admission(&self.policy, now);
+        let state = self.run.state.to_map();
+        let body = self.engine.cleaned(&self.tenant, &admission, state).await?;
         let mut batch = Batch::new(self.tenant.clone(), now)
             .in_run(self.run.id.clone())
             .idempotent(key);
@@ -469,7 +470,7 @@ impl<'e> Live<'e> {
             batch = super::without_secrets(batch, &self.run);
         }
         for (key, read) in std::mem::take(&mut self.reads) {
-            let read = self.rules.admission(&self.policy, now).record(read);
+            let read = self.engine.cleaned(&self.tenant, &admission, read).await?;
             batch = batch.set(RecordKind::RunRead, key, Precondition::None, read);
         }
         let committed = self.engine.parts.store.commit(batch).await?;

@@ -117,7 +117,8 @@ pub struct Started {
     pub replayed: bool,
 }
 
-const TAGS_MAX: usize = 100;
+/// Tags that a run can have.
+pub const TAGS_MAX: usize = 100;
 const TAG_CHARS_MAX: usize = 256;
 /// A cancel tries again when the run, carried on by another process, has just taken a step. Its
 /// steps are not many.
@@ -283,11 +284,12 @@ impl Engine {
                 cancelled_by: caller.principal().as_str().to_owned(),
                 duration_ms,
             };
+            let rules = self.rules(caller.tenant()).await?;
+            let policy = self.policy_of(caller);
+            let admission = rules.admission(&policy, now);
             let body = self
-                .rules(caller.tenant())
-                .await?
-                .admission(&self.policy_of(caller), now)
-                .record(run.state.to_map());
+                .cleaned(caller.tenant(), &admission, run.state.to_map())
+                .await?;
             let batch = Batch::new(caller.tenant().clone(), now)
                 .by(caller.principal().clone())
                 .in_run(id.clone());
@@ -398,7 +400,8 @@ impl Engine {
             .parts
             .secrets
             .with(&*self.rules(tenant).await?, &secrets);
-        let body = rules.admission(policy, now).record(state.to_map());
+        let admission = rules.admission(policy, now);
+        let body = self.cleaned(tenant, &admission, state.to_map()).await?;
         let stored = RunState::from_map(body.map().clone())
             .ok_or(StoreError::Damaged("a run cannot be read"))?;
         let mut batch = batch.in_run(id.clone());
@@ -464,7 +467,8 @@ impl Engine {
         // Rules may have changed since it was written: nothing leaves without a second look.
         let rules = self.rules(tenant).await?;
         let now = self.now();
-        let shown = rules.admission(policy, now).record(run.state.to_map());
+        let admission = rules.admission(policy, now);
+        let shown = self.cleaned(tenant, &admission, run.state.to_map()).await?;
         run.state = RunState::from_map(shown.map().clone())
             .ok_or(StoreError::Damaged("a run cannot be read"))?;
         Ok(run)

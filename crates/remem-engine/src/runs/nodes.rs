@@ -115,7 +115,7 @@ async fn noop(live: &mut Live<'_>, node: &Node) -> Result<(), Halt> {
         expires_at: Some(now.plus_ms(live.policy.run_retention_ms)),
         ..remem_core::Draft::default()
     };
-    live.write(&memory_ref, draft, now)?;
+    live.write(&memory_ref, draft, now).await?;
     Ok(())
 }
 

@@ -34,11 +34,8 @@ fn note(content: impl Into<String>) -> Draft {
 async fn write_then_read(live: &mut Live<'_>, node: &Node) -> Result<(), Halt> {
     let memory_ref = needed_memory(node)?;
     let now = live.now().await?;
-    let id = live.write(
-        &memory_ref,
-        note(format!("Written by run {} and read back.", live.run.id)),
-        now,
-    )?;
+    let told = note(format!("Written by run {} and read back.", live.run.id));
+    let id = live.write(&memory_ref, told, now).await?;
     let entries = live.list(&memory_ref, &ListArgs::default()).await?;
     let read = entries
         .into_iter()
@@ -59,7 +56,7 @@ async fn redaction(live: &mut Live<'_>, node: &Node) -> Result<(), Halt> {
         .to_owned();
     let content = with_secret(live, &name, "The service was called with ").await?;
     let now = live.now().await?;
-    let id = live.write(&memory_ref, note(content.as_str()), now)?;
+    let id = live.write(&memory_ref, note(content.as_str()), now).await?;
     let entry = live.get(&memory_ref, id.as_str()).await?;
     live.set("memoryReadback", entry);
     Ok(())
@@ -74,12 +71,12 @@ async fn ttl(live: &mut Live<'_>, node: &Node) -> Result<(), Halt> {
         expires_at: Some(now.plus_ms(-1_000)),
         ..note("This has ended.")
     };
-    let expired = live.write(&memory_ref, ended, now.plus_ms(-2_000))?;
+    let expired = live.write(&memory_ref, ended, now.plus_ms(-2_000)).await?;
     let lasting = Draft {
         expires_at: Some(now.plus_ms(3_600_000)),
         ..note("This lasts for an hour.")
     };
-    let fresh = live.write(&memory_ref, lasting, now)?;
+    let fresh = live.write(&memory_ref, lasting, now).await?;
     let list = live.list(&memory_ref, &ListArgs::default()).await?;
     live.set("memoryList", list);
     live.set("freshId", fresh.as_str());
@@ -97,7 +94,9 @@ async fn cross_tenant(live: &mut Live<'_>, node: &Node) -> Result<(), Halt> {
         .and_then(Value::as_str)
         .unwrap_or_default()
         .to_owned();
-    let id = live.write(&memory_ref, note("This is the owner's."), now)?;
+    let id = live
+        .write(&memory_ref, note("This is the owner's."), now)
+        .await?;
     let own = live.list(&memory_ref, &ListArgs::default()).await?;
     let probe = live.list(&foreign, &ListArgs::default()).await?;
     live.set("ownerEntryId", id.as_str());
@@ -114,11 +113,14 @@ async fn budgeted(live: &mut Live<'_>, node: &Node) -> Result<(), Halt> {
     let budget = args.token_budget.unwrap_or(800);
     let size = |share: u64| "word ".repeat(usize::try_from(budget / share + 1).unwrap_or(1));
     for n in 0..6 {
-        live.write(&memory_ref, note(format!("{n} {}", size(4))), now)?;
+        live.write(&memory_ref, note(format!("{n} {}", size(4))), now)
+            .await?;
     }
     let content = with_secret(live, crate::CANARY_SECRET, "Kept short: ").await?;
-    let secret = live.write(&memory_ref, note(content.as_str()), now)?;
-    let over = live.write(&memory_ref, note(size(1).repeat(2)), now)?;
+    let secret = live.write(&memory_ref, note(content.as_str()), now).await?;
+    let over = live
+        .write(&memory_ref, note(size(1).repeat(2)), now)
+        .await?;
     let slice = live
         .list(
             &memory_ref,

@@ -2,6 +2,7 @@
 //! whatever became of memory.
 
 use super::live::{Halt, Live};
+use crate::cpu;
 use crate::error::EngineError;
 use crate::tokens::O200k;
 use remem_core::sabotage;
@@ -94,10 +95,11 @@ impl Live<'_> {
             ));
         }
         let now = self.now().await?;
+        let admission = self.rules.admission(&self.policy, now);
         let read = self
-            .rules
-            .admission(&self.policy, now)
-            .record(read)
+            .engine
+            .cleaned(&self.tenant, &admission, read)
+            .await?
             .map()
             .clone();
         let answer = read.get("answer").cloned().unwrap_or_default();
@@ -129,10 +131,11 @@ impl Live<'_> {
             .ok_or_else(gone)?;
         // The record holds the question as it may be stored.
         let question = Map::from_iter([("asked".to_owned(), asked.clone())]);
+        let admission = self.rules.admission(&self.policy, record.at);
         let question = self
-            .rules
-            .admission(&self.policy, record.at)
-            .record(question);
+            .engine
+            .cleaned(&self.tenant, &admission, question)
+            .await?;
         if record.body.get("asked") != question.map().get("asked") {
             return Err(Halt::fault(
                 "replay_diverged",
@@ -162,10 +165,10 @@ impl Live<'_> {
             .list(&scope, &filter, &page, &at)
             .await?;
         let admission = self.rules.admission(&self.policy, at.instant());
-        let entries = entries
-            .into_iter()
-            .map(|entry| admission.review(entry))
-            .collect();
+        let bytes = |entry: &Entry| cpu::to_review(&admission, entry);
+        let review = |entry| Ok::<_, EngineError>(admission.review(entry));
+        let cpu = self.engine.cpu();
+        let entries = cpu.each(&self.tenant, entries, bytes, review).await?;
         Ok(within(entries, args.token_budget)
             .iter()
             .map(document)

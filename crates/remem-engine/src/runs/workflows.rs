@@ -122,11 +122,11 @@ impl Engine {
             .into());
         }
         let now = self.now_for(caller.tenant()).await?;
-        let body = self
-            .rules(caller.tenant())
-            .await?
-            .admission(&self.policy_of(caller), now)
-            .record(with_scopes(workflow.document, caller));
+        let rules = self.rules(caller.tenant()).await?;
+        let policy = self.policy_of(caller);
+        let admission = rules.admission(&policy, now);
+        let document = with_scopes(workflow.document, caller);
+        let body = self.cleaned(caller.tenant(), &admission, document).await?;
         let mut kept = body.map().clone();
         kept.remove(SCOPES);
         // What is left after redaction must still be a definition.
@@ -183,12 +183,11 @@ impl Engine {
             .await?
             .ok_or(EngineError::UnknownWorkflow)?;
         let rules = self.rules(caller.tenant()).await?;
-        let now = self.now();
-        Ok(rules
-            .admission(&self.policy_of(caller), now)
-            .record(found.definition.document)
-            .map()
-            .clone())
+        let policy = self.policy_of(caller);
+        let admission = rules.admission(&policy, self.now());
+        let document = found.definition.document;
+        let shown = self.cleaned(caller.tenant(), &admission, document).await?;
+        Ok(shown.map().clone())
     }
 
     /// All definitions that the caller can run, by name.

@@ -4,6 +4,7 @@
 //! names of what is made are digests of the session and the text.
 
 use super::{Session, State, UNREADABLE};
+use crate::cpu;
 use crate::engine::Engine;
 use crate::error::EngineError;
 use crate::workshop::place::{Placed, Slots, plain_slot};
@@ -192,7 +193,11 @@ impl Engine {
                     self.policy_for(&scope.tenant).await?,
                     remem_core::Policy::default()
                 );
-                let admitted = rules.admission(&policy, now).admit(scope, *draft)?;
+                let admission = rules.admission(&policy, now);
+                let size = cpu::of_draft(&draft);
+                let admit = || admission.admit(scope, *draft);
+                let cpu = &self.parts.cpu;
+                let admitted = cpu.run(&scope.tenant, size, admit).await??;
                 let sources = one
                     .sources
                     .into_iter()

@@ -6,6 +6,7 @@ mod mask;
 pub(crate) mod place;
 
 use crate::caller::Caller;
+use crate::cpu;
 use crate::engine::Engine;
 use crate::error::EngineError;
 use place::{Placed, Slots};
@@ -39,8 +40,7 @@ impl Engine {
         let profile = self.parts.profiles.of(&scope.memory_ref).clone();
         let rules = self.rules(&scope.tenant).await?;
         let policy = self.policy_of(caller);
-        let mut shaped = Vec::with_capacity(drafts.len());
-        for mut draft in drafts {
+        let shape = |mut draft: Draft| {
             if profile.non_mirror {
                 // Secrets first: a mask in the middle of one would hide it from whoever looks for
                 // it.
@@ -54,8 +54,13 @@ impl Engine {
                     draft = self.without_mirrors(&scope.tenant, draft)?
                 );
             }
-            shaped.push(profile.shape(draft, caller.principal().as_str(), now)?);
-        }
+            Ok::<_, EngineError>(profile.shape(draft, caller.principal().as_str(), now)?)
+        };
+        let shaped = self
+            .parts
+            .cpu
+            .each(&scope.tenant, drafts, cpu::of_draft, shape)
+            .await?;
         Ok((profile, shaped))
     }
 

@@ -53,6 +53,16 @@ fn principal(name: Option<&str>) -> Result<Option<PrincipalId>, Failure> {
 impl EngineDoor {
     /// Makes a key.
     pub(super) async fn make_key(&self, request: KeyCreate) -> Result<KeyCreated, Failure> {
+        let limit = Permission::ALL.len();
+        if request.scopes.len() > limit {
+            return Err(Problem::Rejected(Rejection::TooLarge {
+                field: "scopes",
+                unit: "items",
+                limit: limit as u64,
+                actual: request.scopes.len() as u64,
+            })
+            .into());
+        }
         let permissions: Result<Vec<Permission>, _> =
             request.scopes.iter().map(|s| s.parse()).collect();
         let request = KeyRequest {

@@ -1,7 +1,13 @@
 //! What the OpenAPI document says of every operation alike, so that no handler has to: how a
-//! request can be refused.
+//! request can be refused, and how long its lists may be.
 
-use remem_core::sabotage;
+use remem_core::admission::SUBJECTS_MAX;
+use remem_core::webhook::EVENTS_MAX;
+use remem_core::{Permission, Policy, objects, sabotage};
+use remem_engine::proposals::SOURCES_MAX;
+use remem_engine::runs::TAGS_MAX;
+use serde_json::{Value, json};
+use std::collections::BTreeSet;
 use utoipa::openapi::path::{Operation, Parameter, ParameterIn, PathItem};
 use utoipa::openapi::{Content, OpenApi, Ref, RefOr, Response};
 
@@ -22,6 +28,105 @@ pub(super) fn complete(mut document: OpenApi) -> OpenApi {
         })
         .collect();
     document
+}
+
+/// How long a list of a request may be, by its schema and field. The engine checks it; this tells
+/// callers.
+fn items_max(schema: &str, field: &str, policy: &Policy) -> Option<usize> {
+    let entries_max = policy.batch_entries_max;
+    Some(match (schema, field) {
+        ("PutMany" | "ImportRequest", "entries") | ("RulesPut", "rules") => entries_max,
+        ("SearchRequest" | "RecallRequest", "tags") => policy.query_tags_max,
+        ("PutEntry" | "ImportEntry" | "WebhookRegister", "tags") => policy.tags_max,
+        ("RunCreate", "tags") => TAGS_MAX,
+        (_, "subjects") => SUBJECTS_MAX,
+        ("KeyCreate", "scopes") => Permission::ALL.len(),
+        ("ProposalSubmit", "sourceRunIds") => SOURCES_MAX,
+        ("TraceCreate", "tools") => policy.trace_tools_max,
+        ("WebhookRegister", "events") => EVENTS_MAX,
+        _ => return None,
+    })
+}
+
+/// The document as JSON, with the bounds of every list and map that a request can hold.
+pub(super) fn bounded(document: &OpenApi, policy: &Policy) -> Value {
+    let mut document = json!(document);
+    let mut wanted: Vec<String> = Vec::new();
+    let paths = document.get_mut("paths").and_then(Value::as_object_mut);
+    let items = paths.into_iter().flat_map(|paths| paths.values_mut());
+    let operations = items
+        .filter_map(Value::as_object_mut)
+        .flat_map(|item| item.values_mut());
+    for operation in operations {
+        let Some(body) = operation.pointer_mut("/requestBody/content") else {
+            continue;
+        };
+        references(body, &mut wanted);
+        for content in body
+            .as_object_mut()
+            .into_iter()
+            .flat_map(|body| body.values_mut())
+        {
+            content
+                .get_mut("schema")
+                .into_iter()
+                .for_each(|schema| bound(schema, None));
+        }
+    }
+    let mut seen = BTreeSet::new();
+    while let Some(name) = wanted.pop() {
+        if !seen.insert(name.clone()) {
+            continue;
+        }
+        let Some(schema) = document.pointer_mut(&format!("/components/schemas/{name}")) else {
+            continue;
+        };
+        let fields = schema.get_mut("properties").and_then(Value::as_object_mut);
+        for (field, inner) in fields.into_iter().flatten() {
+            let limit = items_max(&name, field, policy);
+            sabotage!("bounds-are-not-in-the-document", bound(inner, limit));
+        }
+        references(schema, &mut wanted);
+    }
+    document
+}
+
+/// The names of the schemas that a part of the document refers to.
+fn references(part: &Value, found: &mut Vec<String>) {
+    match part {
+        Value::Object(map) => {
+            let name = map.get("$ref").and_then(Value::as_str);
+            found.extend(name.and_then(|name| name.rsplit('/').next().map(str::to_owned)));
+            map.values().for_each(|inner| references(inner, found));
+        }
+        Value::Array(items) => items.iter().for_each(|inner| references(inner, found)),
+        _ => {}
+    }
+}
+
+fn bound(schema: &mut Value, items_max: Option<usize>) {
+    for choice in ["oneOf", "anyOf", "allOf"] {
+        let choices = schema.get_mut(choice).and_then(Value::as_array_mut);
+        let choices = choices.into_iter().flatten();
+        choices.for_each(|one| bound(one, items_max));
+    }
+    if is_of(schema, "array")
+        && let Some(limit) = items_max
+    {
+        schema["maxItems"] = json!(limit);
+    }
+    if is_of(schema, "object") && schema.get("properties").is_none() {
+        schema["maxProperties"] = json!(objects::ITEMS_MAX);
+    }
+}
+
+/// Whether a value of this schema can be of that type.
+fn is_of(schema: &Value, kind: &str) -> bool {
+    match &schema["type"] {
+        Value::String(one) => one == kind,
+        Value::Array(many) => many.iter().any(|one| one == kind),
+        _ => false,
+    }
 }
 
 /// A parameter that may hold slashes has a star in the router's language and none in OpenAPI's.

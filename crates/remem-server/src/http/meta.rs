@@ -1,6 +1,6 @@
 //! About the host itself: the two public documents, health, readiness, metrics.
 
-use super::{Answer, App, authenticate, json};
+use super::{Answer, App, authenticate, document, json};
 use axum::extract::State;
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
@@ -66,8 +66,7 @@ impl Documents {
             fixtures,
             engine.activation().as_str(),
         );
-        let openapi =
-            serde_json::to_string(&openapi).expect("the document is made of plain values");
+        let openapi = document::bounded(&openapi, engine.policy()).to_string();
         Documents {
             discovery: Document::new(discovery.to_string()),
             openapi: Document::new(openapi),

@@ -5,7 +5,7 @@ use super::{Answer, json};
 use crate::door::{EngineDoor, fail};
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::IntoResponse;
-use remem_engine::workspace::{Conditions, File};
+use remem_engine::workspace::{Conditions, File, FileInfo};
 use remem_wire::time::Instant;
 use remem_wire::workspace::{
     WorkspaceFile, WorkspaceFileInfo, WorkspaceFileList, WorkspaceFilePut, WorkspaceListQuery,
@@ -32,14 +32,13 @@ fn whole(file: File) -> WorkspaceFile {
     }
 }
 
-fn info(file: File) -> WorkspaceFileInfo {
-    let File {
+fn info(file: FileInfo) -> WorkspaceFileInfo {
+    let FileInfo {
         path,
         content_type,
         version,
         etag,
         updated_at,
-        ..
     } = file;
     WorkspaceFileInfo {
         path,

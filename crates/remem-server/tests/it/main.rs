@@ -8,6 +8,7 @@
 mod access;
 mod agents;
 mod bad_input;
+mod bounds;
 mod commitments;
 mod deadlines;
 mod entries;
@@ -21,6 +22,7 @@ mod proposals;
 mod recall;
 mod runs;
 mod untrusted_tools;
+mod starving;
 mod vault;
 mod webhooks;
 mod workshop;

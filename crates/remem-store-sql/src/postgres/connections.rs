@@ -2,13 +2,13 @@
 //!
 //! A caller waits until its request's deadline. Opening a connection is part of that wait and has
 //! no bound of its own, so that a slow handshake fails nobody who still has time. Requests of one
-//! tenant that wait are bounded in number, and while the monitor says that the database is down
-//! nobody waits.
+//! tenant that wait are bounded in number, those that have a connection are a share of the pool,
+//! and while the monitor says that the database is down nobody waits.
 
 use super::error::{DatabaseError, no_connection, unavailable};
 use super::gate::Role;
 use super::health::HealthReport;
-use super::waiters::{Account, Waiters};
+use super::waiters::{Account, Share, Shares, Waiters};
 use deadpool_postgres::{Object, Pool, PoolError, TimeoutType, Timeouts};
 use remem_core::sabotage;
 use remem_store::{StoreError, deadline};
@@ -36,13 +36,19 @@ pub(crate) struct Connections {
     pub reviewer: Pool,
     pub health: HealthReport,
     pub waiters: Waiters,
+    /// What one account may have of the application's pool.
+    pub shares: Shares,
     /// How long anybody waits, whether or not there is a request with a deadline.
     pub wait: Duration,
 }
 
 impl Connections {
     /// A connection of a role. A request waits for it on an account.
-    pub async fn get(&self, role: Role, account: Option<Account>) -> Result<Object, StoreError> {
+    pub async fn get(
+        &self,
+        role: Role,
+        account: Option<Account>,
+    ) -> Result<Connection, StoreError> {
         let pool = match role {
             Role::App => &self.app,
             Role::Worker => &self.worker,
@@ -62,16 +68,33 @@ impl Connections {
         tokio::select! {
             biased;
             () = self.health.down() => Err(refused("down", unavailable(DatabaseError::Down))),
-            got = self.take(pool, account, until) => got,
+            got = self.take(role, pool, account, until) => got,
         }
     }
 
     async fn take(
         &self,
+        role: Role,
         pool: &Pool,
         account: Option<Account>,
         until: Instant,
-    ) -> Result<Object, StoreError> {
+    ) -> Result<Connection, StoreError> {
+        let wait_in_line = || {
+            let waiter = self.waiters.admit(account.clone());
+            waiter.map_err(|busy| refused("waiters", busy))
+        };
+        let mut waiter = None;
+        let mut share = account
+            .as_ref()
+            .filter(|_| role == Role::App)
+            .map(|account| self.shares.of(account));
+        if let Some(share) = &mut share
+            && sabotage!("postgres-one-tenant-has-the-pool", !share.is_free(), false)
+        {
+            waiter = Some(wait_in_line()?);
+            let free = timeout_at(until, share.take()).await;
+            free.map_err(|_| refused("deadline", StoreError::Busy))?;
+        }
         let if_free = Timeouts {
             create: sabotage!(
                 "postgres-a-slow-handshake-fails-the-request",
@@ -82,17 +105,43 @@ impl Connections {
         };
         match timeout_at(until, pool.timeout_get(&if_free)).await {
             Ok(Err(PoolError::Timeout(TimeoutType::Wait))) => {}
-            Ok(got) => return got.map_err(no_connection),
+            Ok(got) => {
+                let object = got.map_err(no_connection)?;
+                return Ok(Connection { object, share });
+            }
             Err(_) => return Err(refused("deadline", unavailable(DatabaseError::Deadline))),
         }
-        let _waiter = self
-            .waiters
-            .admit(account)
-            .map_err(|busy| refused("waiters", busy))?;
-        match timeout_at(until, pool.timeout_get(&WHEN_FREE)).await {
-            Ok(got) => got.map_err(no_connection),
+        if waiter.is_none() {
+            waiter = Some(wait_in_line()?);
+        }
+        let got = timeout_at(until, pool.timeout_get(&WHEN_FREE)).await;
+        drop(waiter);
+        match got {
+            Ok(got) => {
+                let object = got.map_err(no_connection)?;
+                Ok(Connection { object, share })
+            }
             Err(_) => Err(refused("deadline", StoreError::Busy)),
         }
+    }
+}
+
+/// A connection, and the place in its account's share that it takes.
+pub(crate) struct Connection {
+    object: Object,
+    share: Option<Share>,
+}
+
+impl Connection {
+    /// What statements are sent on.
+    pub fn object(&self) -> &Object {
+        &self.object
+    }
+
+    /// Closes it rather than giving it back.
+    pub fn discard(self) {
+        drop(Object::take(self.object));
+        drop(self.share);
     }
 }
 

@@ -9,7 +9,7 @@
 //! Statements of a transaction that do not depend on each other are sent together, so that a read
 //! costs one trip to the database and a group commit two.
 
-use super::connections::Connections;
+use super::connections::{Connection, Connections};
 use super::error::{DatabaseError, failed, unavailable};
 use super::waiters::Account;
 use deadpool_postgres::Object;
@@ -259,7 +259,7 @@ impl Gate {
 /// An open transaction. One that is dropped before its end takes its connection with it, which
 /// rolls it back.
 pub(crate) struct Transaction {
-    db: Option<Object>,
+    db: Option<Connection>,
     deadline: Duration,
 }
 
@@ -305,7 +305,8 @@ impl Transaction {
         let db = self
             .db
             .as_ref()
-            .expect("an open transaction has its connection");
+            .expect("an open transaction has its connection")
+            .object();
         tokio::time::timeout(self.deadline, trip(db, begin, calls, commit))
             .await
             .unwrap_or(Err(Failed::Deadline))
@@ -315,7 +316,7 @@ impl Transaction {
 impl Drop for Transaction {
     fn drop(&mut self) {
         if let Some(db) = self.db.take() {
-            drop(Object::take(db));
+            db.discard();
         }
     }
 }

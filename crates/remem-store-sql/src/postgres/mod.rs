@@ -59,7 +59,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
-use waiters::Waiters;
+use waiters::{Shares, Waiters};
 
 /// Connections for passes: few, since they only save time.
 const WORKER_CONNECTIONS: usize = 2;
@@ -146,6 +146,7 @@ impl PostgresStore {
                 reviewer: reviewer.pool(REVIEWER_CONNECTIONS, options.deadline)?,
                 health: HealthReport::new(),
                 waiters: Waiters::new(options.waiters_max),
+                shares: Shares::of_pool(options.connections),
                 wait: options.wait,
             },
             deadline: options.deadline,

@@ -1,10 +1,11 @@
-//! Counts the requests that wait for a connection, so that one tenant cannot fill the line in front
-//! of the others.
+//! Counts the requests that wait for a connection or have one, so that one tenant can neither fill
+//! the line in front of the others nor keep all connections from them.
 
 use remem_core::{TenantId, sabotage};
 use remem_store::{KeyHash, StoreError};
 use std::collections::HashMap;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 /// On whose account a request waits.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -73,6 +74,77 @@ impl Drop for Waiter<'_> {
     }
 }
 
+type Used = Arc<Mutex<HashMap<Account, Arc<Semaphore>>>>;
+
+/// What requests of one account may have of a pool at a time: half of it, so that its slow
+/// statements leave the other half to others.
+pub(crate) struct Shares {
+    each: usize,
+    used: Used,
+}
+
+impl Shares {
+    /// Shares of a pool of so many connections.
+    pub fn of_pool(connections: usize) -> Shares {
+        Shares {
+            each: (connections / 2).max(1),
+            used: Used::default(),
+        }
+    }
+
+    /// An account's share, of which nothing is taken yet.
+    pub fn of(&self, account: &Account) -> Share {
+        let mut used = self.used.lock().unwrap_or_else(PoisonError::into_inner);
+        let places = used
+            .entry(account.clone())
+            .or_insert_with(|| Arc::new(Semaphore::new(self.each)));
+        Share {
+            places: Some(places.clone()),
+            taken: None,
+            account: account.clone(),
+            used: self.used.clone(),
+        }
+    }
+}
+
+/// One place in an account's share.
+pub(crate) struct Share {
+    places: Option<Arc<Semaphore>>,
+    taken: Option<OwnedSemaphorePermit>,
+    account: Account,
+    used: Used,
+}
+
+impl Share {
+    /// Takes a place if one is free.
+    pub fn is_free(&mut self) -> bool {
+        let places = self.places.clone();
+        self.taken = places.and_then(|places| places.try_acquire_owned().ok());
+        self.taken.is_some()
+    }
+
+    /// Takes a place as soon as one is free.
+    pub async fn take(&mut self) {
+        if let Some(places) = self.places.clone() {
+            self.taken = places.acquire_owned().await.ok();
+        }
+    }
+}
+
+impl Drop for Share {
+    fn drop(&mut self) {
+        let mut used = self.used.lock().unwrap_or_else(PoisonError::into_inner);
+        (self.taken, self.places) = (None, None);
+        // Accounts come from callers: one that nobody uses takes no memory.
+        if used
+            .get(&self.account)
+            .is_some_and(|places| Arc::strong_count(places) == 1)
+        {
+            used.remove(&self.account);
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -90,5 +162,24 @@ mod tests {
         drop(waiters.admit(tenant("a")).unwrap());
         drop((other, key, host));
         assert!(waiters.counts.lock().unwrap().is_empty());
+    }
+
+    #[tokio::test]
+    async fn a_share_is_half_of_the_pool_and_forgotten_when_nobody_uses_it() {
+        for (connections, each) in [(1, 1), (2, 1), (3, 1), (16, 8)] {
+            assert_eq!(Shares::of_pool(connections).each, each);
+        }
+        let shares = Shares::of_pool(2);
+        let account = |name| Account::Tenant(TenantId::parse(name).unwrap());
+        let mut first = shares.of(&account("a"));
+        assert!(first.is_free());
+        let mut second = shares.of(&account("a"));
+        assert!(!second.is_free());
+        assert!(shares.of(&account("b")).is_free());
+        drop(first);
+        second.take().await;
+        assert!(!shares.of(&account("a")).is_free());
+        drop(second);
+        assert!(shares.used.lock().unwrap().is_empty());
     }
 }

@@ -11,7 +11,7 @@
 )]
 
 use futures_util::future::join_all;
-use remem_core::TenantId;
+use remem_core::{RecordKind, TenantId};
 use remem_store::{Directory, Head, Store, StoreError, deadline};
 use remem_store_sql::PostgresStore;
 use remem_store_sql::postgres::{Options, Target};
@@ -140,6 +140,38 @@ async fn a_tenant_has_so_many_waiters_and_another_one_still_gets_in_line() {
         answer.unwrap();
     }
     read(&store, &busy).await.unwrap();
+}
+
+#[tokio::test]
+async fn slow_statements_of_one_tenant_leave_connections_to_others() {
+    let database = Database::fresh().await;
+    let store = PostgresStore::open(database.options(4)).await.unwrap();
+    let busy = tenant("busy");
+    let other = tenant("other");
+    // Whoever asks for the head of a tenant waits for this lock; records are elsewhere.
+    let blocker = database.admin().await;
+    let lock = "BEGIN; LOCK TABLE remem.tenant_clock IN ACCESS EXCLUSIVE MODE";
+    blocker.batch_execute(lock).await.unwrap();
+    let mut slow = Vec::new();
+    for _ in 0..4 {
+        let mut read = read(&store, &busy);
+        assert!(polled_once(&mut read).await.is_pending());
+        slow.push(read);
+    }
+    let slow = join_all(slow);
+    tokio::pin!(slow);
+    let found = deadline::within(
+        Instant::now() + FOREVER,
+        store.record(&other, RecordKind::File, "a"),
+    );
+    tokio::select! {
+        answers = &mut slow => panic!("nothing held them up: {answers:?}"),
+        found = timeout(PATIENCE, found) => assert!(found.expect("a connection is left").unwrap().is_none()),
+    }
+    blocker.batch_execute("COMMIT").await.unwrap();
+    for answer in slow.await {
+        answer.unwrap();
+    }
 }
 
 #[tokio::test]

@@ -1,0 +1,398 @@
+//! Turns at the processor. Work that grows with what callers send (redaction, masking, counting
+//! tokens, a second look at what is read) runs here and not on the threads that answer requests.
+//!
+//! As many turns run at once as there are cores. Who waits for one is served by tenant: the next
+//! turn goes to the tenant that has waited longest since its last one, whatever others have queued.
+//! A turn is bounded in bytes, so that nobody waits for another tenant's whole request. Work
+//! without a request (passes, runs) has one turn of its own and never takes one from requests.
+//! May not know what the work is.
+
+use crate::engine::Engine;
+use crate::error::EngineError;
+use remem_core::{Admission, Draft, Entry, RecordBody, TenantId, sabotage};
+use remem_store::{StoreError, deadline};
+use serde_json::{Map, Value};
+use std::collections::{HashMap, VecDeque};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use tokio::runtime::{Handle, RuntimeFlavor};
+use tokio::sync::oneshot;
+
+/// Work on fewer bytes is done where it is: handing it over costs more than a few milliseconds of
+/// the most expensive text.
+const INLINE_BYTES_MAX: usize = 4 * 1024;
+/// A turn ends with the item that reaches so many bytes: one text of an entry, at most some tens of
+/// milliseconds.
+const TURN_BYTES_MAX: usize = 64 * 1024;
+/// What a text costs however short it is.
+const TEXT_BYTES_MIN: usize = 32;
+
+/// The turns of a process. Cheap to clone.
+#[derive(Clone)]
+pub struct CpuPool {
+    requests: Arc<Line>,
+    rest: Arc<Line>,
+}
+
+impl Default for CpuPool {
+    fn default() -> CpuPool {
+        CpuPool::new(std::thread::available_parallelism().map_or(1, usize::from))
+    }
+}
+
+impl CpuPool {
+    /// So many turns at once for requests.
+    #[must_use]
+    pub fn new(turns: usize) -> CpuPool {
+        CpuPool {
+            requests: Line::new(turns),
+            rest: Line::new(1),
+        }
+    }
+
+    /// Does work on so many bytes of a tenant. What is small is done at once; the rest waits for a
+    /// turn, a request not longer than its deadline.
+    pub async fn run<T>(
+        &self,
+        tenant: &TenantId,
+        bytes: usize,
+        work: impl FnOnce() -> T,
+    ) -> Result<T, EngineError> {
+        if sabotage!(
+            "work-of-any-size-is-inline",
+            bytes <= INLINE_BYTES_MAX,
+            true
+        ) {
+            return Ok(work());
+        }
+        let _turn = self.turn(tenant).await?;
+        Ok(off_the_workers(work))
+    }
+
+    /// Does the same to each of the items, in as many turns as their bytes ask for, until one
+    /// fails.
+    pub async fn each<I, T, E>(
+        &self,
+        tenant: &TenantId,
+        items: Vec<I>,
+        bytes: impl Fn(&I) -> usize,
+        mut work: impl FnMut(I) -> Result<T, E>,
+    ) -> Result<Vec<T>, EngineError>
+    where
+        EngineError: From<E>,
+    {
+        let mut done = Vec::with_capacity(items.len());
+        let mut items = items.into_iter().peekable();
+        while items.peek().is_some() {
+            let mut size = 0;
+            let mut part = Vec::new();
+            while size < TURN_BYTES_MAX
+                && let Some(item) = items.next()
+            {
+                size += bytes(&item);
+                part.push(item);
+            }
+            let part = || {
+                part.into_iter()
+                    .map(&mut work)
+                    .collect::<Result<Vec<T>, E>>()
+            };
+            done.extend(self.run(tenant, size, part).await??);
+        }
+        Ok(done)
+    }
+
+    /// How many pieces of work wait for a turn.
+    #[must_use]
+    pub fn waiting(&self) -> usize {
+        self.requests.waiting() + self.rest.waiting()
+    }
+
+    async fn turn(&self, tenant: &TenantId) -> Result<Turn, EngineError> {
+        let Some(until) = deadline::current() else {
+            return Ok(self.rest.turn(tenant).await);
+        };
+        let turn = self.requests.turn(tenant);
+        let waited = tokio::time::timeout_at(until, turn).await;
+        waited.map_err(|_| StoreError::Busy.into())
+    }
+}
+
+impl Engine {
+    /// The turns of this engine.
+    #[must_use]
+    pub fn cpu(&self) -> &CpuPool {
+        &self.parts.cpu
+    }
+
+    /// The body of a record as these rules leave it.
+    pub(crate) async fn cleaned(
+        &self,
+        tenant: &TenantId,
+        admission: &Admission<'_>,
+        body: Map<String, Value>,
+    ) -> Result<RecordBody, EngineError> {
+        let bytes = of_map(&body);
+        let work = || admission.record(body);
+        self.parts.cpu.run(tenant, bytes, work).await
+    }
+}
+
+/// Tells the runtime that this thread is taken, so that its other tasks move to another one. A
+/// runtime of one thread (a test's) has no other.
+fn off_the_workers<T>(work: impl FnOnce() -> T) -> T {
+    match Handle::try_current().map(|handle| handle.runtime_flavor()) {
+        Ok(RuntimeFlavor::MultiThread) => tokio::task::block_in_place(work),
+        _ => work(),
+    }
+}
+
+/// Those who wait for a turn, by tenant.
+struct Line(Mutex<Waiting>);
+
+#[derive(Default)]
+struct Waiting {
+    free: usize,
+    /// First in, first out within a tenant.
+    of: HashMap<TenantId, VecDeque<oneshot::Sender<Turn>>>,
+    /// The tenants that wait, the next one first: each is in it once.
+    order: VecDeque<TenantId>,
+}
+
+impl Waiting {
+    fn next(&mut self) -> Option<oneshot::Sender<Turn>> {
+        let tenant = self.order.pop_front()?;
+        let queue = self.of.get_mut(&tenant)?;
+        let next = queue.pop_front();
+        if queue.is_empty() {
+            self.of.remove(&tenant);
+        } else {
+            sabotage!(
+                "turns-go-by-arrival-alone",
+                self.order.push_back(tenant),
+                self.order.push_front(tenant)
+            );
+        }
+        next
+    }
+}
+
+impl Line {
+    fn new(turns: usize) -> Arc<Line> {
+        Arc::new(Line(Mutex::new(Waiting {
+            free: turns.max(1),
+            ..Waiting::default()
+        })))
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Waiting> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    async fn turn(self: &Arc<Line>, tenant: &TenantId) -> Turn {
+        let turn = {
+            let mut waiting = self.lock();
+            if waiting.free > 0 {
+                waiting.free -= 1;
+                return Turn(Some(self.clone()));
+            }
+            let (sender, turn) = oneshot::channel();
+            if !waiting.of.contains_key(tenant) {
+                waiting.order.push_back(tenant.clone());
+            }
+            waiting
+                .of
+                .entry(tenant.clone())
+                .or_default()
+                .push_back(sender);
+            turn
+        };
+        turn.await.expect("who waits in the line gets a turn")
+    }
+
+    /// Gives a turn that ended to the next who still waits.
+    fn pass_on(self: &Arc<Line>) {
+        loop {
+            let mut waiting = self.lock();
+            let Some(next) = waiting.next() else {
+                waiting.free += 1;
+                return;
+            };
+            drop(waiting);
+            match next.send(Turn(Some(self.clone()))) {
+                Ok(()) => return,
+                // The request was given up. Its turn is not over: it goes to the next one here.
+                Err(mut turn) => turn.0 = None,
+            }
+        }
+    }
+
+    fn waiting(&self) -> usize {
+        self.lock().of.values().map(VecDeque::len).sum()
+    }
+}
+
+/// A turn; it ends when this is dropped.
+struct Turn(Option<Arc<Line>>);
+
+impl Drop for Turn {
+    fn drop(&mut self) {
+        if let Some(line) = self.0.take() {
+            line.pass_on();
+        }
+    }
+}
+
+/// The bytes of a draft that are looked at.
+pub(crate) fn of_draft(draft: &Draft) -> usize {
+    of_text(&draft.content) + of_tags(&draft.tags) + draft.metadata.as_ref().map_or(0, of_map)
+}
+
+/// The bytes of a stored entry that a second look reads: none, where the rules are those that it
+/// was written under.
+pub(crate) fn to_review(admission: &Admission<'_>, entry: &Entry) -> usize {
+    if entry.scan == admission.scan {
+        0
+    } else {
+        of_entry(entry)
+    }
+}
+
+/// The bytes of a stored entry that are looked at.
+pub(crate) fn of_entry(entry: &Entry) -> usize {
+    of_text(&entry.content) + of_tags(&entry.tags) + entry.metadata.as_ref().map_or(0, of_map)
+}
+
+/// The bytes of an object that are looked at, its names included.
+pub(crate) fn of_map(map: &Map<String, Value>) -> usize {
+    map.iter()
+        .map(|(name, value)| of_text(name) + of_value(value))
+        .sum()
+}
+
+/// The bytes of a value that are looked at.
+pub(crate) fn of_value(value: &Value) -> usize {
+    match value {
+        Value::String(text) => of_text(text),
+        Value::Array(items) => items.iter().map(of_value).sum(),
+        Value::Object(map) => of_map(map),
+        Value::Null | Value::Bool(_) | Value::Number(_) => TEXT_BYTES_MIN,
+    }
+}
+
+fn of_tags(tags: &[String]) -> usize {
+    tags.iter().map(|tag| of_text(tag)).sum()
+}
+
+/// The bytes of a text, and what any text costs.
+pub(crate) fn of_text(text: &str) -> usize {
+    text.len().max(TEXT_BYTES_MIN)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::pin::Pin;
+    use std::task::{Context, Waker};
+
+    fn tenant(name: &str) -> TenantId {
+        TenantId::parse(name).unwrap()
+    }
+
+    const LARGE: usize = INLINE_BYTES_MAX + 1;
+
+    fn is_ready(work: &mut Pin<Box<impl Future>>) -> bool {
+        let mut context = Context::from_waker(Waker::noop());
+        work.as_mut().poll(&mut context).is_ready()
+    }
+
+    /// Joins the futures in this order; each notes its tenant when its work is done.
+    async fn order_of(names: &[&str]) -> Vec<String> {
+        let pool = CpuPool::new(1);
+        let order = Mutex::new(Vec::new());
+        let first = pool.rest.turn(&tenant("first")).await;
+        let work = names.iter().map(|name| {
+            let (pool, order) = (&pool, &order);
+            async move {
+                let note = || order.lock().unwrap().push((*name).to_owned());
+                pool.run(&tenant(name), LARGE, note).await.unwrap();
+            }
+        });
+        let all = futures_util::future::join_all(work);
+        let open = async {
+            while pool.waiting() < names.len() {
+                tokio::task::yield_now().await;
+            }
+            drop(first);
+        };
+        tokio::join!(all, open);
+        order.into_inner().unwrap()
+    }
+
+    #[tokio::test]
+    async fn a_tenant_that_queues_a_hundred_is_followed_by_the_other_after_one() {
+        let mut names = vec!["a"; 100];
+        names.push("b");
+        let order = order_of(&names).await;
+        assert_eq!(order[..3], ["a", "b", "a"]);
+        assert_eq!(order.len(), 101);
+    }
+
+    #[tokio::test]
+    async fn tenants_that_wait_take_turns() {
+        let order = order_of(&["a", "a", "a", "b", "b", "c"]).await;
+        assert_eq!(order, ["a", "b", "c", "a", "b", "a"]);
+    }
+
+    #[tokio::test]
+    async fn a_request_that_is_given_up_loses_nobodys_turn() {
+        let line = Line::new(1);
+        let a = tenant("a");
+        let b = tenant("b");
+        let first = line.turn(&a).await;
+        let mut gone = Box::pin(line.turn(&a));
+        assert!(!is_ready(&mut gone));
+        let mut handed = Box::pin(line.turn(&b));
+        assert!(!is_ready(&mut handed));
+        drop(gone);
+        drop(first);
+        // It was handed a turn and is given up before it saw it.
+        drop(handed);
+        drop(line.turn(&tenant("c")).await);
+        assert_eq!((line.waiting(), line.lock().free), (0, 1));
+        assert!(line.lock().order.is_empty());
+    }
+
+    #[tokio::test]
+    async fn requests_wait_for_no_pass_and_not_beyond_their_deadline() {
+        let pool = CpuPool::new(1);
+        let _pass = pool.rest.turn(&tenant("a")).await;
+        let until = tokio::time::Instant::now();
+        let work = async || pool.run(&tenant("a"), LARGE, || 1).await;
+        assert!(matches!(deadline::within(until, work()).await, Ok(1)));
+        let _request = pool.requests.turn(&tenant("a")).await;
+        let refused = deadline::within(until, work()).await;
+        assert!(matches!(refused, Err(EngineError::Store(StoreError::Busy))));
+        assert!(matches!(pool.run(&tenant("a"), 1, || 1).await, Ok(1)));
+    }
+
+    #[tokio::test]
+    async fn many_small_items_are_one_turn_and_large_ones_are_several() {
+        let pool = CpuPool::new(1);
+        let items: Vec<usize> = vec![TURN_BYTES_MAX / 2; 5];
+        let mut queued = Vec::new();
+        let held = pool.rest.turn(&tenant("a")).await;
+        let name = tenant("a");
+        let mut all = Box::pin(pool.each(&name, items, |size| *size, Ok::<_, EngineError>));
+        assert!(!is_ready(&mut all));
+        queued.push(pool.waiting());
+        let mut other = Box::pin(pool.rest.turn(&name));
+        assert!(!is_ready(&mut other));
+        drop(held);
+        // After its first turn the next one in the line has it.
+        assert!(!is_ready(&mut all));
+        assert!(is_ready(&mut other));
+        drop(other);
+        assert_eq!(all.await.unwrap(), vec![TURN_BYTES_MAX / 2; 5]);
+        assert_eq!(queued, [1]);
+    }
+}
