@@ -509,3 +509,32 @@ async fn the_documentation_tells_of_every_table_how_it_is_checked() {
     let found: BTreeSet<&str> = found.iter().map(String::as_str).collect();
     assert_eq!(documented, found);
 }
+
+#[tokio::test]
+async fn zz_measure() {
+    for (round, drop_all) in [true, false, true, false, true, false].into_iter().enumerate() {
+        let dir = tempfile::tempdir().unwrap();
+        let s = scope("a", "notes");
+        let store = SqliteStore::open(Location::Folder(dir.path().into()), 1).unwrap();
+        remem_testkit::conformance::put(&store, &s, "first", remem_testkit::conformance::draft("x"), NOON).await;
+        if drop_all {
+            let db = raw(&dir.path().join(TENANT));
+            let names: Vec<String> = db.prepare("SELECT name FROM sqlite_schema WHERE type = 'trigger' AND name LIKE 'z!_%' ESCAPE '!'").unwrap()
+                .query_map([], |r| r.get(0)).unwrap().map(Result::unwrap).collect();
+            assert!(names.len() > 20);
+            for name in names { db.execute_batch(&format!("DROP TRIGGER {name}")).unwrap(); }
+        }
+        let text = "lorem ipsum dolor sit amet ".repeat(20);
+        let mut batches = Vec::new();
+        for b in 0..40 {
+            let mut batch = Batch::new(tenant(), NOON);
+            for n in 0..500 {
+                batch = batch.put(id(&format!("m{b}_{n}")), remem_testkit::conformance::admit(&s, remem_testkit::conformance::draft(&text), NOON));
+            }
+            batches.push(batch);
+        }
+        let t = std::time::Instant::now();
+        for batch in batches { store.commit(batch).await.unwrap(); }
+        println!("MEASURE round {round} drop {drop_all}: {:.2} us a put", t.elapsed().as_secs_f64() * 1e6 / 20000.0);
+    }
+}
