@@ -430,6 +430,21 @@ impl Engine {
         Ok(results)
     }
 
+    /// Checks tenants, keys and the host's other rows against their hashes; for the host's
+    /// operator. Answers how many there are.
+    pub async fn verify_host(&self) -> Result<u64, StoreError> {
+        self.parts.directory.verify().await
+    }
+
+    /// How many rows of all tenants have no hash yet, because an earlier version wrote them.
+    pub async fn unhashed_rows(&self) -> Result<u64, EngineError> {
+        let mut count = 0;
+        for tenant in self.parts.directory.tenants().await? {
+            count += self.parts.store.unhashed(&tenant.id).await?;
+        }
+        Ok(count)
+    }
+
     fn may_manage(&self, caller: &Caller, tenant: &TenantId) -> Result<(), EngineError> {
         if caller.may(Permission::HostAdmin) {
             return Ok(());

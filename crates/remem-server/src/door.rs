@@ -225,6 +225,10 @@ pub fn problem(error: EngineError) -> Problem {
             tracing::error!(what, "stored data is damaged; run `remem doctor`");
             Problem::Internal
         }
+        EngineError::Store(StoreError::DamagedRows(rows)) => {
+            tracing::error!(%rows, "stored data is damaged; run `remem doctor`");
+            Problem::Internal
+        }
     }
 }
 

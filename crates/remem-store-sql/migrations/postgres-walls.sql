@@ -70,7 +70,7 @@ CREATE POLICY owner_or_shared ON remem.entry
 REVOKE ALL ON ALL TABLES IN SCHEMA remem FROM PUBLIC, {app}, {worker}, {reviewer};
 REVOKE SELECT (tenant_id, kind, key, version, at, body, due) ON remem.review FROM {app}, {worker}, {reviewer};
 GRANT USAGE ON SCHEMA remem TO {app}, {worker}, {reviewer};
-GRANT SELECT ON remem.schema_step TO {app}, {worker}, {reviewer};
+GRANT SELECT ON remem.schema_step, remem.hash_fill TO {app}, {worker}, {reviewer};
 GRANT SELECT, INSERT, UPDATE ON remem.tenant, remem.api_key, remem.upkeep TO {app};
 GRANT SELECT, INSERT ON remem.host_secret TO {app};
 GRANT SELECT, INSERT, UPDATE ON remem.tenant_clock, remem.scope, remem.entry TO {app};

@@ -8,6 +8,7 @@ pub mod copy;
 pub mod postgres;
 pub mod private;
 mod queue;
+mod row_hash;
 mod spelling;
 pub mod sqlite;
 mod stored;

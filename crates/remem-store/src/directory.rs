@@ -71,6 +71,9 @@ pub trait Directory: Send + Sync {
     /// Whether the storage answers: without it nobody can come in. Quick, and without waiting for a
     /// busy one.
     async fn is_reachable(&self) -> bool;
+    /// Checks tenants, keys and the host's other rows against their hashes. Answers how many were
+    /// checked; an error says which are damaged.
+    async fn verify(&self) -> Result<u64, StoreError>;
     /// All tenants by name.
     async fn tenants(&self) -> Result<Vec<Tenant>, StoreError>;
     /// Creates the tenant, or changes its settings if it exists. Answers whether it is new.

@@ -10,6 +10,7 @@ pub mod deadline;
 pub mod directory;
 pub mod kin;
 pub mod read;
+pub mod soundness;
 pub mod store;
 pub mod workshop;
 
@@ -19,6 +20,7 @@ pub use read::{
     Around, Candidate, Filter, Found, Page, Position, Probe, ReadAt, ScopeStats, ScopeSummary, Tie,
     VectorCounts,
 };
+pub use soundness::{Damage, Damages, NAMED_MAX};
 pub use store::{
     Committed, Head, Outcome, Review, RowCursor, Snapshot, Stale, Store, StoreError, StoreFeatures,
     Work,

@@ -4,6 +4,7 @@ use crate::kin::{Lineage, Signed, Trace};
 use crate::read::{
     Around, Filter, Found, Page, Probe, ReadAt, ScopeStats, ScopeSummary, Tie, VectorCounts,
 };
+use crate::soundness::Damages;
 use crate::workshop::{ActionLink, Answer, Faded, RetentionCount, Rule};
 use async_trait::async_trait;
 use remem_core::{
@@ -262,9 +263,14 @@ pub trait Store: Send + Sync {
         compact: bool,
     ) -> Result<(), StoreError>;
 
-    /// Checks the tenant's data against its own hashes: page structure, event chain, entry texts.
-    /// `Err` names the count.
+    /// Checks the tenant's data against its own hashes: page structure, event chain, entry texts,
+    /// and every row of every table. Answers how many events and texts were checked; an error says
+    /// which rows are damaged.
     async fn verify(&self, tenant: &TenantId) -> Result<u64, StoreError>;
+
+    /// How many of the tenant's rows have no hash yet: they were written before rows had one, and
+    /// `verify` cannot tell whether they are what was written.
+    async fn unhashed(&self, tenant: &TenantId) -> Result<u64, StoreError>;
 
     /// Takes the lease on a pass of a tenant for `for_ms`, or prolongs it for the same holder.
     /// `None`: another one has it.
@@ -450,4 +456,7 @@ pub enum StoreError {
     /// Stored data contradicts its own hashes or structure.
     #[error("stored data is damaged: {0}")]
     Damaged(&'static str),
+    /// A check found rows that are not what was written.
+    #[error("stored data is damaged: {0}")]
+    DamagedRows(Damages),
 }

@@ -100,6 +100,14 @@ pub enum CopyError {
     /// The target's own check failed.
     #[error("tenant {0} does not pass the target's check")]
     Unsound(TenantId, #[source] StoreError),
+    /// The source's own check failed.
+    #[error(
+        "tenant {0} is damaged at the source, and a copy would hide it: see `remem doctor` there"
+    )]
+    Damaged(TenantId, #[source] StoreError),
+    /// Tenants, keys or the host's secret are not what was written.
+    #[error("tenants or keys of the source are damaged: see `remem doctor` there")]
+    DamagedHost(#[source] StoreError),
     /// The callback said so.
     #[error("stopped; run it again to go on")]
     Stopped,

@@ -109,6 +109,11 @@ pub async fn copy(
         refuse_same_place(source.as_ref(), target.as_ref()).await?;
     }
     let secret = source.secret().await?.ok_or(CopyError::NoSecret)?;
+    source
+        .directory()
+        .verify()
+        .await
+        .map_err(CopyError::DamagedHost)?;
     carry_secret(&secret, target.as_deref(), options.dry_run).await?;
     let mut reports = Vec::new();
     for tenant in tenants(source.as_ref(), options).await? {

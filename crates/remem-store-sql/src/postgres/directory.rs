@@ -152,6 +152,10 @@ impl Directory for PostgresDirectory {
         )
     }
 
+    async fn verify(&self) -> Result<u64, StoreError> {
+        self.shared.gate.verify_host().await
+    }
+
     async fn tenants(&self) -> Result<Vec<Tenant>, StoreError> {
         let sql = "SELECT tenant_id, created_at, shapes FROM remem.tenant ORDER BY tenant_id";
         self.shared

@@ -209,6 +209,10 @@ const TRIGGERS: &str = "SELECT format('table entry lacks its trigger %s', w.name
        WHERE $1::text IS NOT NULL AND NOT EXISTS (SELECT 1 FROM pg_trigger t JOIN pg_proc p ON p.oid = t.tgfoid JOIN pg_class c ON c.oid = t.tgrelid
            JOIN pg_namespace n ON n.oid = c.relnamespace
          WHERE n.nspname = 'remem' AND c.relname = 'entry' AND t.tgname = w.name AND p.proname = w.function AND t.tgenabled IN ('O', 'A'))
+     UNION ALL SELECT format('table %s lacks its trigger z_row_hash', c.relname) FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+       JOIN pg_attribute a ON a.attrelid = c.oid AND a.attname = 'row_hash'
+       WHERE n.nspname = 'remem' AND c.relkind IN ('r', 'p') AND NOT EXISTS (SELECT 1 FROM pg_trigger t JOIN pg_proc p ON p.oid = t.tgfoid
+         WHERE t.tgrelid = c.oid AND t.tgname = 'z_row_hash' AND p.proname = 'put_' || c.relname || '_hash' AND t.tgenabled IN ('O', 'A'))
      UNION ALL SELECT 'the database does not know letters beyond ASCII (its character type is C), so that rules in other scripts are not guarded'
        WHERE cardinality(public.show_trgm('日本')) = 0 OR abs(public.similarity('word', 'two words') - 4 / 11.0) > 1e-6";
 

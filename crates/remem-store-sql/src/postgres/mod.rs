@@ -23,6 +23,7 @@ mod monitor;
 mod near;
 mod read;
 mod record;
+mod row_hash;
 pub(crate) mod rows;
 mod save;
 mod schema;
@@ -37,6 +38,7 @@ mod workshop;
 pub use connect::{Target, UrlError};
 pub use directory::PostgresDirectory;
 pub use guard::{GuardError, Server};
+pub use row_hash::{Filling, fill_hashes};
 pub use schema::{Migrated, Roles, SchemaError, migrate};
 
 use crate::stored::refuse_inert;
@@ -532,6 +534,10 @@ impl Store for PostgresStore {
 
     async fn verify(&self, tenant: &TenantId) -> Result<u64, StoreError> {
         self.shared.gate.verify(tenant).await
+    }
+
+    async fn unhashed(&self, tenant: &TenantId) -> Result<u64, StoreError> {
+        self.shared.gate.unhashed(tenant).await
     }
 
     async fn claim(

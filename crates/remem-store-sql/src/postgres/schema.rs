@@ -32,6 +32,7 @@ const SERIES: [(&str, &[Step]); 2] = [
             step!("postgres-host", 1, "0001_directory"),
             step!("postgres-host", 2, "0002_principal"),
             step!("postgres-host", 3, "0003_key_trust"),
+            step!("postgres-host", 4, "0004_row_hash"),
         ],
     ),
     (
@@ -45,6 +46,7 @@ const SERIES: [(&str, &[Step]); 2] = [
             step!("postgres", 6, "0006_tie"),
             step!("postgres", 7, "0007_workshop"),
             step!("postgres", 8, "0008_recall"),
+            step!("postgres", 9, "0009_row_hash"),
         ],
     ),
 ];

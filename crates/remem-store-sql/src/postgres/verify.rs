@@ -10,7 +10,7 @@ use crate::stored::content_hash;
 use crate::terms;
 use remem_core::event::{Link, chain_hash};
 use remem_core::{Revision, Seq, TenantId, Timestamp};
-use remem_store::StoreError;
+use remem_store::{Damages, StoreError};
 use std::collections::HashMap;
 use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
@@ -30,18 +30,44 @@ impl Gate {
             transaction: &transaction,
             tenant: tenant.as_str(),
         };
-        let (expected, texts) = checking.texts().await?;
-        let count = checking.chain().await? + texts;
-        if checking.index().await? != expected {
-            return Err(StoreError::Damaged(
-                "tags, search index or counters do not match the texts",
-            ));
+        let mut damages = Damages::default();
+        self.check_rows(&transaction, tenant, &mut damages).await?;
+        let mut count = 0;
+        match checking.texts().await {
+            Ok((expected, texts)) => {
+                count += texts;
+                if checking.index().await? != expected {
+                    damages
+                        .of("tags, search index or counters")
+                        .add("they do not match the texts");
+                }
+            }
+            Err(error) => note(&mut damages, "entry: text", error)?,
+        }
+        match checking.chain().await {
+            Ok(events) => count += events,
+            Err(error) => note(&mut damages, "event: the chain breaks", error)?,
         }
         transaction
             .commit(Vec::new())
             .await
             .map_err(Failed::into_store)?;
-        Ok(count)
+        if damages.0.is_empty() {
+            Ok(count)
+        } else {
+            Err(StoreError::DamagedRows(damages))
+        }
+    }
+}
+
+/// What is damaged is one finding of several; that the database does not answer is none.
+fn note(damages: &mut Damages, what: &'static str, error: StoreError) -> Result<(), StoreError> {
+    match error {
+        StoreError::Damaged(why) => {
+            damages.of(what).add(why);
+            Ok(())
+        }
+        other => Err(other),
     }
 }
 
@@ -87,6 +113,10 @@ fn link(row: &Row) -> Result<Link<'_>, StoreError> {
     let run: Option<&str> = get(row, 3)?;
     let run_seq: Option<i64> = get(row, 4)?;
     let recorded_at: Option<i64> = get(row, 5)?;
+    // An event outside of runs has none of it, and its hash would not cover it.
+    if run.is_some() != run_seq.is_some() || (run.is_none() && recorded_at.is_some()) {
+        return Err(StoreError::Damaged("an event is half of a run"));
+    }
     Ok(Link {
         seq: Seq(get_u64(row, 0)?),
         revision: Revision(get_u64(row, 1)?),

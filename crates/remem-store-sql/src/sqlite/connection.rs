@@ -1,7 +1,7 @@
 //! Opens connections: version, pragmas (set and read back), migrations. No connection is used
 //! before it passed here.
 
-use super::identity;
+use super::{identity, row_hash};
 use remem_core::{sabotage, sabotage_sql};
 use remem_store::StoreError;
 use rusqlite::config::DbConfig;
@@ -23,7 +23,7 @@ pub(super) struct Migration {
     pub sql: &'static str,
 }
 
-pub(super) const TENANT_MIGRATIONS: [Migration; 8] = [
+pub(super) const TENANT_MIGRATIONS: [Migration; 9] = [
     Migration {
         name: "0001_memory",
         sql: include_str!("../../migrations/sqlite/0001_memory.sql"),
@@ -56,8 +56,12 @@ pub(super) const TENANT_MIGRATIONS: [Migration; 8] = [
         name: "0008_recall",
         sql: include_str!("../../migrations/sqlite/0008_recall.sql"),
     },
+    Migration {
+        name: "0009_row_hash",
+        sql: include_str!("../../migrations/sqlite/0009_row_hash.sql"),
+    },
 ];
-pub(super) const HOST_MIGRATIONS: [Migration; 3] = [
+pub(super) const HOST_MIGRATIONS: [Migration; 4] = [
     Migration {
         name: "0001_directory",
         sql: include_str!("../../migrations/sqlite-host/0001_directory.sql"),
@@ -69,6 +73,10 @@ pub(super) const HOST_MIGRATIONS: [Migration; 3] = [
     Migration {
         name: "0003_key_trust",
         sql: include_str!("../../migrations/sqlite-host/0003_key_trust.sql"),
+    },
+    Migration {
+        name: "0004_row_hash",
+        sql: include_str!("../../migrations/sqlite-host/0004_row_hash.sql"),
     },
 ];
 
@@ -173,6 +181,7 @@ fn prepare(db: &Connection) -> Result<(), StoreError> {
     db.busy_timeout(BUSY_WAIT).map_err(failed)?;
     db.set_prepared_statement_cache_capacity(64);
     identity::register(db).map_err(failed)?;
+    row_hash::register(db).map_err(failed)?;
     db.set_db_config(DbConfig::SQLITE_DBCONFIG_DEFENSIVE, true)
         .map_err(failed)?;
     // Plans depend on no parameter. Otherwise SQLite would parse a kept statement anew each time
@@ -353,7 +362,7 @@ mod tests {
         let writer = writer(&path, &TENANT_MIGRATIONS).unwrap();
         writer
             .execute(
-                "INSERT INTO review VALUES ('t', 'proposal', 'p', 1, 0, '{}', NULL)",
+                "INSERT INTO review (tenant_id, kind, key, version, at, body) VALUES ('t', 'proposal', 'p', 1, 0, '{}')",
                 [],
             )
             .unwrap();

@@ -6,6 +6,9 @@
 
 use super::Location;
 use super::connection::{self, HOST_MIGRATIONS, failed};
+use super::row_hash::{self, Fill};
+use super::verify;
+use crate::row_hash::SQLITE_HOST;
 use crate::stored::written;
 use async_trait::async_trait;
 use remem_core::{Permission, PrincipalId, TenantId, Timestamp, Trust};
@@ -43,6 +46,8 @@ impl SqliteDirectory {
             }
             Location::Memory => connection::in_memory(&HOST_MIGRATIONS)?,
         };
+        // Few and small: their hashes are made at once.
+        while row_hash::fill(&db, &SQLITE_HOST, &mut Fill::default())? {}
         Ok(SqliteDirectory {
             inner: Mutex::new(Inner { db, loaded: None }),
         })
@@ -140,6 +145,17 @@ impl Directory for SqliteDirectory {
 
     async fn is_reachable(&self) -> bool {
         self.look(|_| ()).is_ok()
+    }
+
+    async fn verify(&self) -> Result<u64, StoreError> {
+        let inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
+        let damages = verify::rows(&inner.db, &HOST_MIGRATIONS, &SQLITE_HOST)?;
+        let sql = "SELECT (SELECT count(*) FROM tenant) + (SELECT count(*) FROM api_key)";
+        let count = inner
+            .db
+            .query_row(sql, [], |row| row.get(0))
+            .map_err(failed)?;
+        verify::answer(damages, count)
     }
 
     async fn tenants(&self) -> Result<Vec<Tenant>, StoreError> {

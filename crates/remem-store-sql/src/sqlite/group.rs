@@ -8,7 +8,8 @@
 use super::apply::{self, Clock};
 use super::connection::failed;
 use super::tenant::State;
-use super::{identity, maintain, record, workshop};
+use super::{identity, maintain, record, row_hash, workshop};
+use crate::row_hash::SQLITE;
 use crate::queue::{Job, Leading, Queue, Waiting, hear, tell};
 use remem_core::sabotage;
 use remem_core::{Batch, Timestamp};
@@ -111,7 +112,10 @@ fn scrub(
 ) -> Result<(), StoreError> {
     // Cleared first: text erased while the journal is cut off asks for another cut.
     state.due.scrub.store(false, Ordering::Relaxed);
-    let done = maintain::scrub(db, &state.tenant, keys_before, compact);
+    let done = fill(db, state).and_then(|more| {
+        maintain::scrub(db, &state.tenant, keys_before, compact)
+            .map(|(next_expiry, held)| (next_expiry, held || more))
+    });
     match &done {
         // Only this thread moves the mark, so a put cannot lower it in between.
         Ok((next_expiry, more)) => {
@@ -124,6 +128,12 @@ fn scrub(
         Err(_) => state.due.scrub.store(true, Ordering::Relaxed),
     }
     done.map(|_| ())
+}
+
+/// A page of rows that were written before rows had a hash. Answers whether more are left.
+fn fill(db: &Connection, state: &State) -> Result<bool, StoreError> {
+    let mut fill = state.fill.lock().unwrap_or_else(PoisonError::into_inner);
+    row_hash::fill(db, &SQLITE, &mut fill)
 }
 
 fn commit_group(db: &Connection, state: &State, mut group: Vec<Waiting>) {

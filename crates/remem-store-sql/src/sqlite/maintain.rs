@@ -1,14 +1,11 @@
-//! Upkeep of one file: what is expired, making erased text physically gone, checking the data
-//! against its hashes.
+//! Upkeep of one file: what is expired, making erased text physically gone.
 
 use super::apply::Clock;
 use super::connection::failed;
 use super::rows::{ENTRY_COLUMNS, ENTRY_WIDTH, entry};
 use super::{record, snapshot, vector};
-use crate::stored::content_hash;
-use remem_core::event::{Link, chain_hash};
 use remem_core::sabotage;
-use remem_core::{Entry, EntryId, MemoryRef, Revision, Seq, TenantId, Timestamp};
+use remem_core::{Entry, EntryId, MemoryRef, Revision, TenantId, Timestamp};
 use remem_store::{RowCursor, Stale, StoreError};
 use rusqlite::{Connection, Params, Row, params};
 
@@ -164,91 +161,4 @@ pub(super) fn scrub(
         next_expiry(db, tenant)?,
         snapshot::leaves_work(db, tenant).map_err(failed)?,
     ))
-}
-
-/// Structure, vectors, event chain, texts. Answers how many events and entries were checked.
-pub(super) fn verify(db: &Connection, tenant: &TenantId) -> Result<u64, StoreError> {
-    let verdict: String = db
-        .query_row("PRAGMA integrity_check(1)", [], |row| row.get(0))
-        .map_err(failed)?;
-    if verdict != "ok" {
-        return Err(StoreError::Damaged(
-            "the database structure is inconsistent",
-        ));
-    }
-    let strays = "SELECT 1 FROM vector v WHERE NOT EXISTS (SELECT 1 FROM entry e WHERE e.row_id = v.row_id AND e.scope_id = v.scope_id
-                    AND e.tenant_id = v.tenant_id AND e.erased_at IS NULL)";
-    if db
-        .prepare(strays)
-        .and_then(|mut query| query.exists([]))
-        .map_err(failed)?
-    {
-        return Err(StoreError::Damaged("a vector has no text"));
-    }
-    Ok(verify_chain(db, tenant)? + verify_texts(db, tenant)?)
-}
-
-fn verify_chain(db: &Connection, tenant: &TenantId) -> Result<u64, StoreError> {
-    let mut query = db
-        .prepare("SELECT seq, revision, at, run_id, run_seq, recorded_at, kind, payload, hash FROM event WHERE tenant_id = ?1 ORDER BY seq")
-        .map_err(failed)?;
-    let mut rows = query.query([tenant.as_str()]).map_err(failed)?;
-    let mut count = 0;
-    let mut chain = [0; 32];
-    while let Some(row) = rows.next().map_err(failed)? {
-        let (seq, next, hash) = linked(row, &chain).map_err(failed)?;
-        count += 1;
-        chain = next;
-        if seq != count || chain != hash {
-            return Err(StoreError::Damaged("the event chain is broken"));
-        }
-    }
-    let clock = Clock::load(db, tenant).map_err(failed)?;
-    if clock.seq != Seq(count) || clock.chain != chain {
-        return Err(StoreError::Damaged(
-            "the event chain does not end where the clock says",
-        ));
-    }
-    Ok(count)
-}
-
-/// The position of a stored event, the hash it should have, and the one it has.
-fn linked(row: &Row<'_>, chain: &[u8; 32]) -> rusqlite::Result<(u64, [u8; 32], [u8; 32])> {
-    let run: Option<String> = row.get(3)?;
-    let run_seq: Option<u64> = row.get(4)?;
-    let recorded_at: Option<i64> = row.get(5)?;
-    let kind: String = row.get(6)?;
-    let payload: String = row.get(7)?;
-    let seq = row.get(0)?;
-    let link = Link {
-        seq: Seq(seq),
-        revision: Revision(row.get(1)?),
-        at: Timestamp(row.get(2)?),
-        run: run
-            .as_deref()
-            .zip(run_seq)
-            .map(|(run, seq)| (run, seq, recorded_at.map(Timestamp))),
-        kind: &kind,
-        payload: &payload,
-    };
-    Ok((seq, chain_hash(chain, &link), row.get(8)?))
-}
-
-fn verify_texts(db: &Connection, tenant: &TenantId) -> Result<u64, StoreError> {
-    let mut query = db
-        .prepare(
-            "SELECT content, content_hash FROM entry WHERE tenant_id = ?1 AND erased_at IS NULL",
-        )
-        .map_err(failed)?;
-    let mut rows = query.query([tenant.as_str()]).map_err(failed)?;
-    let mut count = 0;
-    while let Some(row) = rows.next().map_err(failed)? {
-        let content: String = row.get(0).map_err(failed)?;
-        let hash: Option<[u8; 16]> = row.get(1).map_err(failed)?;
-        if hash != Some(content_hash(content.as_bytes())) {
-            return Err(StoreError::Damaged("a text does not match its hash"));
-        }
-        count += 1;
-    }
-    Ok(count)
 }

@@ -17,12 +17,14 @@ mod lineage;
 mod maintain;
 mod read;
 mod record;
+mod row_hash;
 mod rows;
 mod search;
 mod shelf;
 mod snapshot;
 mod tenant;
 mod vector;
+mod verify;
 mod workshop;
 
 use crate::stored::refuse_inert;
@@ -651,6 +653,13 @@ impl Store for SqliteStore {
 
     async fn verify(&self, tenant: &TenantId) -> Result<u64, StoreError> {
         self.tenant(tenant).await?.verify().await
+    }
+
+    async fn unhashed(&self, tenant: &TenantId) -> Result<u64, StoreError> {
+        self.read(tenant, |db| {
+            row_hash::unhashed(db, &crate::row_hash::SQLITE).map_err(failed)
+        })
+        .await
     }
 
     async fn claim(

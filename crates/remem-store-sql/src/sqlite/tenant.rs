@@ -2,7 +2,8 @@
 
 use super::connection::{self, TENANT_MIGRATIONS};
 use super::group::{Group, Work};
-use super::{Location, blocking, maintain, tenant_path};
+use super::row_hash::Fill;
+use super::{Location, blocking, maintain, tenant_path, verify};
 use remem_core::{Batch, Revision, TenantId, Timestamp};
 use remem_store::{Committed, StoreError, Work as StoreWork};
 use rusqlite::Connection;
@@ -23,6 +24,8 @@ pub(super) struct State {
     pub writer: Mutex<Connection>,
     pub due: Arc<Due>,
     pub revision: watch::Sender<Revision>,
+    /// How far hashes of older rows are made.
+    pub fill: Mutex<Fill>,
     /// Rings for passes.
     pub wake: Arc<watch::Sender<u64>>,
 }
@@ -108,6 +111,7 @@ impl TenantFile {
             writer: Mutex::new(writer),
             due,
             revision: watch::Sender::new(start.revision),
+            fill: Mutex::default(),
             wake,
         });
         Ok(TenantFile {
@@ -130,10 +134,18 @@ impl TenantFile {
             .await
     }
 
-    /// The check of the search index is a write to SQLite.
+    /// Checks the file on a connection of its own, so that writers go on meanwhile.
     pub async fn verify(&self) -> Result<u64, StoreError> {
         let tenant = self.state.tenant.clone();
-        self.write(move |db| maintain::verify(db, &tenant)).await
+        let Some(readers) = &self.readers else {
+            return self.write(move |db| verify::tenant(db, &tenant)).await;
+        };
+        let path = readers.path.clone();
+        blocking(move || {
+            let db = connection::reader_of_all(&path)?;
+            snapshot(&db, |db| verify::tenant(db, &tenant))
+        })
+        .await
     }
 
     /// Runs on the writer's connection, after at most one group of commits.

@@ -9,7 +9,7 @@
 
 use remem_core::{Batch, Draft, Permission, PrincipalId, Reason, RunId, Scope, Subject, Trust};
 use remem_store::{Directory, EntryState, Filter, Outcome, Page, Probe, ReadAt, Store};
-use remem_store_sql::postgres::{Target, migrate};
+use remem_store_sql::postgres::{Target, fill_hashes, migrate};
 use remem_store_sql::{Location, SqliteDirectory, SqliteStore};
 use remem_testkit::conformance::{NOON, admit, all, draft, id, names, put, scope};
 use remem_testkit::postgres::{Database, PASSWORD};
@@ -318,9 +318,20 @@ async fn a_file_of_the_schema_before_keeps_what_it_holds() {
     assert_eq!(
         db.pragma_query_value(None, "user_version", |row| row.get::<_, i64>(0))
             .unwrap(),
-        8
+        9
     );
 }
+
+/// The same for hashes of rows.
+pub(crate) const WITHOUT_HASHES: &str = "DO $$ DECLARE t text; BEGIN
+       FOR t IN SELECT c.relname FROM pg_class c JOIN pg_attribute a ON a.attrelid = c.oid AND a.attname = 'row_hash'
+           WHERE c.relnamespace = 'remem'::regnamespace AND c.relkind = 'r' LOOP
+         EXECUTE format('DROP TRIGGER z_row_hash ON remem.%I', t);
+         EXECUTE format('DROP FUNCTION remem.%s, remem.%s', t || '_hash', 'put_' || t || '_hash');
+         EXECUTE format('ALTER TABLE remem.%I DROP COLUMN row_hash', t);
+       END LOOP;
+     END $$;
+     DROP TABLE remem.hash_fill; DELETE FROM remem.schema_step WHERE name LIKE '%row_hash';";
 
 /// The schema as the step before left it: what 0007 added is taken away again.
 const WITHOUT_WORKSHOP: &str = "DROP VIEW remem.retention; DROP TABLE remem.rule, remem.action_link;
@@ -345,11 +356,17 @@ async fn a_database_of_the_schema_before_goes_on_counting_its_memories() {
     }
     drop(store);
     let admin = database.admin().await;
-    admin.batch_execute(WITHOUT_WORKSHOP).await.unwrap();
+    let old = format!("{WITHOUT_HASHES} {WITHOUT_WORKSHOP}");
+    admin.batch_execute(&old).await.unwrap();
     let migrated = migrate(&Target::parse(&database.admin_url).unwrap(), PASSWORD)
         .await
         .unwrap();
-    assert_eq!(migrated.applied, ["0007_workshop", "0008_recall"]);
+    assert_eq!(
+        migrated.applied,
+        ["0004_row_hash", "0007_workshop", "0008_recall", "0009_row_hash"]
+    );
+    let filled = fill_hashes(&Target::parse(&database.admin_url).unwrap(), &mut |_| {}).await;
+    assert!(filled.unwrap() > 0, "rows of before get their hash");
     let store = database.open().await;
     let third = scope("a", "third");
     put(&store, &third, "new", draft("falcon"), NOON).await;
@@ -446,6 +463,7 @@ async fn postgres_keys_of_before_are_each_their_own_principal() {
     let old = "ALTER TABLE remem.api_key DROP COLUMN principal, DROP COLUMN trust;
                DELETE FROM remem.schema_step WHERE series = 'host' AND number > 1;
                SET search_path = remem;";
+    let old = format!("{WITHOUT_HASHES} {old}");
     let hash = |byte: &str| format!("decode(repeat('{byte}', 32), 'hex')");
     let keys = OLD_KEYS
         .replace("HASH1", &hash("00"))
@@ -454,7 +472,15 @@ async fn postgres_keys_of_before_are_each_their_own_principal() {
     let migrated = migrate(&Target::parse(&database.admin_url).unwrap(), PASSWORD)
         .await
         .unwrap();
-    assert_eq!(migrated.applied, ["0002_principal", "0003_key_trust"]);
+    assert_eq!(
+        migrated.applied,
+        [
+            "0002_principal",
+            "0003_key_trust",
+            "0004_row_hash",
+            "0009_row_hash"
+        ]
+    );
     // Opening looks at the walls: they stand again.
     let directory = database.open().await.directory();
     let own = |name: &str| (name.to_owned(), name.to_owned());

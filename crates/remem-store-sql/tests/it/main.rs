@@ -12,6 +12,7 @@ mod differential;
 mod erasure;
 mod nodes;
 mod query_plans;
+mod row_hash;
 mod rule_guard;
 mod schema_parity;
 mod search_index;

@@ -229,6 +229,7 @@ async fn every_table_has_the_same_columns_in_both_stores() {
         "entry_subject",
         "entry_tag",
         "event",
+        "hash_fill",
         "idempotency",
         "lease",
         "lineage",

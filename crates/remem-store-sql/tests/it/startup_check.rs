@@ -442,7 +442,7 @@ async fn an_unprepared_database_is_refused() {
 #[tokio::test]
 async fn an_older_and_a_newer_schema_are_refused() {
     let database = Database::fresh().await;
-    for (series, last) in [("memory", 8), ("host", 2)] {
+    for (series, last) in [("memory", 9), ("host", 3)] {
         let drop =
             format!("DELETE FROM remem.schema_step WHERE series = '{series}' AND number = {last}");
         let mend = format!(

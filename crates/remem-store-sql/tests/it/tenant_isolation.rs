@@ -53,6 +53,15 @@ async fn two_tenants() -> (Database, PostgresStore) {
 
 /// Fills every table for one tenant; answers all that it was told.
 async fn furnish(store: &PostgresStore, tenant: &str) -> String {
+    furnish_in(store, &store.directory(), tenant).await
+}
+
+/// The same for any store.
+pub(crate) async fn furnish_in(
+    store: &dyn Store,
+    directory: &dyn Directory,
+    tenant: &str,
+) -> String {
     let s = scope(tenant, "notes");
     let tags = vec!["t".to_owned()];
     let one = admit(
@@ -151,7 +160,6 @@ async fn furnish(store: &PostgresStore, tenant: &str) -> String {
         .claim(&s.tenant, "purge", "a-node", NOON, 60_000)
         .await
         .unwrap();
-    let directory = store.directory();
     let shapes = ShapePolicy::Redact;
     let new = directory
         .put_tenant(&Tenant {

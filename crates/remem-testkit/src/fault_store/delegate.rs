@@ -262,6 +262,9 @@ impl Store for FaultStore {
     async fn verify(&self, tenant: &TenantId) -> Result<u64, StoreError> {
         self.inner.verify(tenant).await
     }
+    async fn unhashed(&self, tenant: &TenantId) -> Result<u64, StoreError> {
+        self.inner.unhashed(tenant).await
+    }
     async fn record(
         &self,
         tenant: &TenantId,

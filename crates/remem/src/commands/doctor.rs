@@ -94,7 +94,7 @@ async fn examine(global: &Global) -> Vec<Finding> {
 }
 
 async fn examine_engine(engine: &Arc<Engine>) -> Vec<Finding> {
-    let mut findings = Vec::new();
+    let mut findings = vec![examine_host(engine).await];
     let checks = engine.verify_all().await;
     match checks {
         Ok(tenants) => {
@@ -104,7 +104,7 @@ async fn examine_engine(engine: &Arc<Engine>) -> Vec<Finding> {
                     Ok(count) => finding(
                         check,
                         true,
-                        format!("{count} events and texts agree with their hashes"),
+                        format!("{count} events and texts, and all rows, agree with their hashes"),
                     ),
                     Err(error) => finding(
                         check,
@@ -117,6 +117,7 @@ async fn examine_engine(engine: &Arc<Engine>) -> Vec<Finding> {
         Err(error) => findings.push(finding("tenants", false, error.to_string())),
     }
     findings.push(examine_keys(engine).await);
+    findings.push(examine_unhashed(engine).await);
     findings.push(examine_vault(engine).await);
     findings.push(examine_tokens(engine).await);
     let behind = engine.clock_behind_ms();
@@ -145,6 +146,37 @@ async fn examine_engine(engine: &Arc<Engine>) -> Vec<Finding> {
         .collect();
     findings.push(finding("capabilities", true, supported.join(", ")));
     findings
+}
+
+/// Tenants, keys and what else is the host's own.
+async fn examine_host(engine: &Arc<Engine>) -> Finding {
+    match engine.verify_host().await {
+        Ok(count) => finding(
+            "tenants and keys",
+            true,
+            format!("{count} rows agree with their hashes"),
+        ),
+        Err(error) => finding(
+            "tenants and keys",
+            false,
+            format!("{error}; restore the host from a backup"),
+        ),
+    }
+}
+
+/// Rows that cannot be checked yet are no damage.
+async fn examine_unhashed(engine: &Arc<Engine>) -> Finding {
+    match engine.unhashed_rows().await {
+        Ok(0) => finding("row hashes", true, "every row has its hash"),
+        Ok(count) => finding(
+            "row hashes",
+            true,
+            format!(
+                "{count} rows of an earlier version have none yet; upkeep makes them, on PostgreSQL `remem migrate`"
+            ),
+        ),
+        Err(error) => finding("row hashes", false, error.to_string()),
+    }
 }
 
 /// Has every model make the vector of a text of ours.

@@ -4,7 +4,7 @@
 use crate::cli::Global;
 use crate::{config, host, output};
 use anyhow::Context;
-use remem_store_sql::postgres::{Migrated, Target, migrate};
+use remem_store_sql::postgres::{Filling, Migrated, Target, fill_hashes, migrate};
 use serde_json::json;
 
 pub async fn run(global: &Global) -> anyhow::Result<()> {
@@ -22,6 +22,9 @@ pub async fn run(global: &Global) -> anyhow::Result<()> {
     let done = migrate(&target, &password)
         .await
         .context("cannot prepare the database")?;
+    let filled = fill_hashes(&target, &mut told)
+        .await
+        .context("the schema is up to date, but rows have no hashes yet: run this again")?;
     let serve_url = as_user(&url, &done.roles.app, done.app_created.then_some(&password));
     if global.json {
         return output::json(&json!({
@@ -31,11 +34,22 @@ pub async fn run(global: &Global) -> anyhow::Result<()> {
             "workerRole": done.roles.worker,
             "ownerRole": done.roles.owner,
             "applied": done.applied,
+            "hashesMade": filled,
         }));
     }
     tell(&done);
+    if filled > 0 {
+        eprintln!("hashes made for {filled} rows of an earlier version");
+    }
     println!("{serve_url}");
     Ok(())
+}
+
+/// Rows of an earlier version, a page at a time; nothing is said of tables that have none.
+fn told(filling: &Filling) {
+    if filling.rows > 0 {
+        eprintln!("hashes: {} rows, at {}", filling.rows, filling.table);
+    }
 }
 
 fn tell(done: &Migrated) {

@@ -1,0 +1,254 @@
+//! Which columns the hash of a row covers, table by table and format by format, for both stores.
+//! The migrations `row_hash` have triggers that make the hashes by the newest format; what is here
+//! checks them, and fills in those of rows from before. May not read or write a row itself.
+//!
+//! A hash is 16 bytes: one tells the format, 15 are the digest. A column that is added later gets
+//! its table another format here, and in the step that adds it new triggers; rows of the format
+//! before stay as they are and go on being checked by it. It finds damage, no forgery: whoever can
+//! change a row can compute its hash.
+
+/// A table whose rows have a hash.
+#[derive(Debug)]
+pub(crate) struct Hashed {
+    pub table: &'static str,
+    /// The columns that tell one row from another, in the order of an index.
+    pub key: &'static [&'static str],
+    /// What a damaged row is called in a report: names and numbers only.
+    pub told: &'static str,
+    /// The columns of format 1, 2, …; the last one is what the triggers write.
+    pub formats: &'static [&'static str],
+}
+
+/// Rows whose hash is made anew in one transaction.
+pub(crate) const FILL_ROWS: u32 = 1_000;
+
+/// The tables of a tenant's file.
+pub(crate) const SQLITE: [Hashed; 14] = [
+    Hashed {
+        table: "tenant_clock",
+        key: &["tenant_id"],
+        told: "tenant_id",
+        formats: &["tenant_id, revision, seq, at, chain"],
+    },
+    Hashed {
+        table: "scope",
+        key: &["scope_id"],
+        told: "scope_id",
+        formats: &["scope_id, tenant_id, memory_ref, owner"],
+    },
+    Hashed {
+        table: "entry",
+        key: &["row_id"],
+        told: "id",
+        formats: &["tenant_id, scope_id, row_id, id, tier, typology, content, tags, metadata, \
+             created_at, expires_at, written_by, written_by_run, scan, content_hash, \
+             rev_from, rev_to, removed_reason, removed_by_run, erased_at, owner, \
+             replaced_by, support, session, interaction, world, slot, valid_at, \
+             invalid_at, ended_at, trust, evidence"],
+    },
+    Hashed {
+        table: "lease",
+        key: &["tenant_id", "pass"],
+        told: "pass",
+        formats: &["tenant_id, pass, holder, fence, until"],
+    },
+    Hashed {
+        table: "idempotency",
+        key: &["tenant_id", "operation", "key"],
+        told: "operation",
+        formats: &["tenant_id, operation, key, body, at, revision, outcomes"],
+    },
+    Hashed {
+        table: "record",
+        key: &["tenant_id", "kind", "key"],
+        told: "kind || ' ' || key",
+        formats: &["tenant_id, kind, key, version, at, body, due, topic, source_scope, source_row"],
+    },
+    Hashed {
+        table: "review",
+        key: &["tenant_id", "kind", "key"],
+        told: "kind || ' ' || key",
+        formats: &["tenant_id, kind, key, version, at, body, due"],
+    },
+    Hashed {
+        table: "snapshot",
+        key: &["tenant_id", "run_id"],
+        told: "run_id",
+        formats: &["tenant_id, run_id, revision, at"],
+    },
+    Hashed {
+        table: "lineage",
+        key: &["tenant_id", "scope_id", "row_id", "source_scope", "source_row"],
+        told: "scope_id || '/' || row_id",
+        formats: &["tenant_id, scope_id, row_id, source_scope, source_row"],
+    },
+    Hashed {
+        table: "entry_subject",
+        key: &["tenant_id", "subject", "scope_id", "row_id"],
+        told: "scope_id || '/' || row_id",
+        formats: &["tenant_id, subject, scope_id, row_id"],
+    },
+    Hashed {
+        table: "signature",
+        key: &["tenant_id", "scope_id", "row_id"],
+        told: "scope_id || '/' || row_id",
+        formats: &["tenant_id, scope_id, row_id, pass, signature"],
+    },
+    Hashed {
+        table: "action_link",
+        key: &["tenant_id", "scope_id", "row_id", "action", "reference"],
+        told: "scope_id || '/' || row_id",
+        formats: &["tenant_id, scope_id, row_id, action, reference, linked_at, linked_by"],
+    },
+    Hashed {
+        table: "rule",
+        key: &["tenant_id", "world", "id"],
+        told: "world || ' ' || id",
+        formats: &["tenant_id, world, id, body, at, size, trigrams"],
+    },
+    Hashed {
+        table: "vector",
+        key: &["n"],
+        told: "scope_id || '/' || row_id",
+        formats: &["n, tenant_id, scope_id, row_id, model, bytes"],
+    },
+];
+
+/// The tables of the embedded directory.
+pub(crate) const SQLITE_HOST: [Hashed; 2] = [
+    Hashed {
+        table: "tenant",
+        key: &["tenant_id"],
+        told: "tenant_id",
+        formats: &["tenant_id, created_at, shapes"],
+    },
+    Hashed {
+        table: "api_key",
+        key: &["tenant_id", "key_id"],
+        told: "tenant_id || ' ' || key_id",
+        formats: &["key_id, tenant_id, label, hash, permissions, created_at, expires_at, \
+             revoked_at, principal, trust"],
+    },
+];
+
+/// A tenant's tables in the database.
+pub(crate) const POSTGRES: [Hashed; 14] = [
+    Hashed {
+        table: "tenant_clock",
+        key: &["tenant_id"],
+        told: "tenant_id",
+        formats: &["tenant_id, revision, seq, at, chain, scopes"],
+    },
+    Hashed {
+        table: "scope",
+        key: &["tenant_id", "scope_id"],
+        told: "scope_id",
+        formats: &["tenant_id, scope_id, memory_ref, documents, words, next_row, owner"],
+    },
+    Hashed {
+        table: "entry",
+        key: &["tenant_id", "scope_id", "row_id"],
+        told: "id",
+        formats: &["tenant_id, scope_id, row_id, id, id_hash, tier, typology, content, tags, \
+             metadata, created_at, expires_at, written_by, written_by_run, scan, \
+             content_hash, rev_from, rev_to, removed_reason, removed_by_run, erased_at, \
+             owner, replaced_by, support, session, interaction, world, slot, valid_at, \
+             invalid_at, ended_at, trust, evidence"],
+    },
+    Hashed {
+        table: "lease",
+        key: &["tenant_id", "pass"],
+        told: "pass",
+        formats: &["tenant_id, pass, holder, fence, until"],
+    },
+    Hashed {
+        table: "idempotency",
+        key: &["tenant_id", "operation", "key"],
+        told: "operation",
+        formats: &["tenant_id, operation, key, body, at, revision, outcomes"],
+    },
+    Hashed {
+        table: "record",
+        key: &["tenant_id", "kind", "key"],
+        told: "kind || ' ' || key",
+        formats: &["tenant_id, kind, key, version, at, body, due, topic, source_scope, source_row"],
+    },
+    Hashed {
+        table: "review",
+        key: &["tenant_id", "kind", "key"],
+        told: "kind || ' ' || key",
+        formats: &["tenant_id, kind, key, version, at, body, due"],
+    },
+    Hashed {
+        table: "snapshot",
+        key: &["tenant_id", "run_id"],
+        told: "run_id",
+        formats: &["tenant_id, run_id, revision, at"],
+    },
+    Hashed {
+        table: "lineage",
+        key: &["tenant_id", "scope_id", "row_id", "source_scope", "source_row"],
+        told: "scope_id || '/' || row_id",
+        formats: &["tenant_id, scope_id, row_id, source_scope, source_row"],
+    },
+    Hashed {
+        table: "entry_subject",
+        key: &["tenant_id", "subject", "scope_id", "row_id"],
+        told: "scope_id || '/' || row_id",
+        formats: &["tenant_id, subject, scope_id, row_id"],
+    },
+    Hashed {
+        table: "signature",
+        key: &["tenant_id", "scope_id", "row_id"],
+        told: "scope_id || '/' || row_id",
+        formats: &["tenant_id, scope_id, row_id, pass, signature"],
+    },
+    Hashed {
+        table: "action_link",
+        key: &["tenant_id", "scope_id", "row_id", "action", "reference"],
+        told: "scope_id || '/' || row_id",
+        formats: &["tenant_id, scope_id, row_id, action, reference, linked_at, linked_by"],
+    },
+    Hashed {
+        table: "rule",
+        key: &["tenant_id", "world", "id"],
+        told: "world || ' ' || id",
+        formats: &["tenant_id, world, id, body, at"],
+    },
+    Hashed {
+        table: "vector",
+        key: &["tenant_id", "scope_id", "row_id", "model"],
+        told: "scope_id || '/' || row_id",
+        formats: &["tenant_id, scope_id, row_id, model, tier, typology, dimensions, bytes"],
+    },
+];
+
+/// The host's own tables in the database.
+pub(crate) const POSTGRES_HOST: [Hashed; 4] = [
+    Hashed {
+        table: "tenant",
+        key: &["tenant_id"],
+        told: "tenant_id",
+        formats: &["tenant_id, created_at, shapes"],
+    },
+    Hashed {
+        table: "api_key",
+        key: &["tenant_id", "key_id"],
+        told: "tenant_id || ' ' || key_id",
+        formats: &["tenant_id, key_id, label, hash, permissions, created_at, expires_at, \
+             revoked_at, principal, trust"],
+    },
+    Hashed {
+        table: "host_secret",
+        key: &["one"],
+        told: "one",
+        formats: &["one, secret"],
+    },
+    Hashed {
+        table: "upkeep",
+        key: &["tenant_id"],
+        told: "tenant_id",
+        formats: &["tenant_id, next_expiry, next_due"],
+    },
+];
+

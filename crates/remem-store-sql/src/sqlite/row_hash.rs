@@ -1,0 +1,196 @@
+//! The hashes of rows in the embedded store: the function that the triggers call, the check of what
+//! they made, and page by page the hashes of rows that were written before there were any.
+
+use super::connection::failed;
+use super::identity;
+use crate::row_hash::{FILL_ROWS, Hashed};
+use remem_core::{Actor, sabotage};
+use remem_store::{Damages, StoreError};
+use rusqlite::functions::FunctionFlags;
+use rusqlite::types::{Value, ValueRef};
+use rusqlite::{Connection, Result, Row, params_from_iter};
+
+/// The bytes of a digest that are kept beside the one of the format.
+const DIGEST_BYTES: usize = 15;
+
+/// Gives a connection `row_hash_of(format, column, …)`, which the triggers call.
+pub(super) fn register(db: &Connection) -> Result<()> {
+    let flags = FunctionFlags::SQLITE_UTF8
+        | FunctionFlags::SQLITE_INNOCUOUS
+        | FunctionFlags::SQLITE_DETERMINISTIC;
+    db.create_scalar_function("row_hash_of", -1, flags, |given| {
+        let format: u8 = given.get(0)?;
+        let mut hasher = blake3::Hasher::new();
+        for column in 1..given.len() {
+            add(&mut hasher, given.get_raw(column));
+        }
+        let mut hash = vec![format];
+        hash.extend_from_slice(&hasher.finalize().as_bytes()[..DIGEST_BYTES]);
+        Ok(hash)
+    })
+}
+
+/// Each value with its type and its length, so that no two rows read the same.
+fn add(hasher: &mut blake3::Hasher, value: ValueRef<'_>) {
+    let mut sized = |kind: u8, bytes: &[u8]| {
+        hasher
+            .update(&[kind])
+            .update(&(bytes.len() as u64).to_le_bytes())
+            .update(bytes);
+    };
+    match value {
+        ValueRef::Null => sized(0, &[]),
+        ValueRef::Integer(number) => sized(1, &number.to_le_bytes()),
+        ValueRef::Real(number) => sized(2, &number.to_bits().to_le_bytes()),
+        ValueRef::Text(bytes) => sized(3, bytes),
+        ValueRef::Blob(bytes) => sized(4, bytes),
+    }
+}
+
+/// The hash that a row should have, by the format that its own names; NULL for an unknown one.
+fn expected(hashed: &Hashed) -> String {
+    let formats = hashed.formats.iter().enumerate().map(|(n, columns)| {
+        let format = n + 1;
+        format!("WHEN x'{format:02x}' THEN row_hash_of({format}, {columns})")
+    });
+    format!(
+        "CASE substr(row_hash, 1, 1) {} END",
+        formats.collect::<Vec<_>>().join(" ")
+    )
+}
+
+/// Holds every row of the tables against its hash. A row without one is damaged too, unless its
+/// table is still to be filled.
+pub(super) fn check(db: &Connection, tables: &[Hashed], damages: &mut Damages) -> Result<()> {
+    let pending = pending(db)?;
+    for hashed in tables {
+        let Hashed { table, told, .. } = hashed;
+        let sql = format!(
+            "SELECT {told}, row_hash IS NULL FROM {table} WHERE row_hash IS NULL OR row_hash IS NOT {}",
+            expected(hashed)
+        );
+        let mut query = db.prepare(&sql)?;
+        let mut rows = query.query([])?;
+        while let Some(row) = rows.next()? {
+            let waiting: bool = row.get(1)?;
+            if sabotage!(
+                "a-row-without-its-hash-is-sound",
+                !(waiting && pending.iter().any(|name| name == table)),
+                !waiting
+            ) {
+                damages.of(table).add(&shown(row)?);
+            }
+        }
+    }
+    Ok(())
+}
+
+fn shown(row: &Row<'_>) -> Result<String> {
+    Ok(match row.get_ref(0)? {
+        ValueRef::Text(bytes) | ValueRef::Blob(bytes) => String::from_utf8_lossy(bytes).into_owned(),
+        ValueRef::Integer(number) => number.to_string(),
+        ValueRef::Real(_) | ValueRef::Null => "?".to_owned(),
+    })
+}
+
+/// Tables that still have rows from before hashes.
+fn pending(db: &Connection) -> Result<Vec<String>> {
+    db.prepare_cached("SELECT name FROM hash_fill ORDER BY name")?
+        .query_map([], |row| row.get(0))?
+        .collect()
+}
+
+/// How many rows have no hash yet.
+pub(super) fn unhashed(db: &Connection, tables: &[Hashed]) -> Result<u64> {
+    let mut count = 0;
+    let pending = pending(db)?;
+    for hashed in tables.iter().filter(|hashed| pending.iter().any(|name| name == hashed.table)) {
+        let sql = format!("SELECT count(*) FROM {} WHERE row_hash IS NULL", hashed.table);
+        count += db.query_row(&sql, [], |row| row.get::<_, u64>(0))?;
+    }
+    Ok(count)
+}
+
+/// Where the filling of a file stands: the table, and the key of the last row that was looked at.
+/// A process that starts reads over what has a hash already.
+#[derive(Debug, Default)]
+pub(super) struct Fill {
+    after: Option<(String, Vec<Value>)>,
+    filled: u64,
+}
+
+/// Makes the hashes of up to `FILL_ROWS` rows that have none, in one transaction. Answers whether
+/// more are left.
+pub(super) fn fill(
+    db: &Connection,
+    tables: &[Hashed],
+    fill: &mut Fill,
+) -> std::result::Result<bool, StoreError> {
+    let Some(name) = pending(db).map_err(failed)?.into_iter().next() else {
+        return Ok(false);
+    };
+    db.execute_batch("BEGIN IMMEDIATE").map_err(failed)?;
+    let hashed = tables.iter().find(|hashed| hashed.table == name);
+    let page = identity::acting(&Actor::Host, || match hashed {
+        Some(hashed) => page(db, hashed, fill),
+        None => Ok(0),
+    });
+    let done = page.and_then(|rows| {
+        if rows < u64::from(FILL_ROWS) {
+            db.execute("DELETE FROM hash_fill WHERE name = ?1", [&name])?;
+            fill.after = None;
+        }
+        db.execute_batch("COMMIT").map(|()| rows)
+    });
+    match done {
+        Ok(rows) => {
+            fill.filled += rows;
+            tracing::info!(table = name, rows, total = fill.filled, "hashes of older rows made");
+            pending(db).map(|left| !left.is_empty()).map_err(failed)
+        }
+        Err(error) => {
+            // The first error is the one to report.
+            let _ = db.execute_batch("ROLLBACK");
+            fill.after = None;
+            Err(failed(error))
+        }
+    }
+}
+
+fn page(db: &Connection, hashed: &Hashed, fill: &mut Fill) -> Result<u64> {
+    let Hashed { table, key, .. } = hashed;
+    let keys = key.join(", ");
+    let marks = vec!["?"; key.len()].join(", ");
+    let after = match &fill.after {
+        Some((name, after)) if name == table => after.clone(),
+        _ => Vec::new(),
+    };
+    let past = if after.is_empty() {
+        String::new()
+    } else {
+        format!("({keys}) > ({marks}) AND")
+    };
+    let sql = format!(
+        "SELECT {keys} FROM {table} WHERE {past} row_hash IS NULL ORDER BY {keys} LIMIT {FILL_ROWS}"
+    );
+    let found: Vec<Vec<Value>> = db
+        .prepare_cached(&sql)?
+        .query_map(params_from_iter(after), |row| {
+            (0..key.len()).map(|column| row.get(column)).collect()
+        })?
+        .collect::<Result<_>>()?;
+    let format = hashed.formats.len();
+    let columns = hashed.formats.last().unwrap_or(&"");
+    let sql = format!(
+        "UPDATE {table} SET row_hash = row_hash_of({format}, {columns}) WHERE ({keys}) = ({marks})"
+    );
+    let mut update = db.prepare_cached(&sql)?;
+    for row in &found {
+        update.execute(params_from_iter(row))?;
+    }
+    let rows = found.len() as u64;
+    if let Some(last) = found.into_iter().next_back() {
+        fill.after = Some(((*table).to_owned(), last));
+    }
+    Ok(rows)
+}

@@ -1,0 +1,197 @@
+//! Checks a file against itself: the structure of its pages, its schema, the hash of every row, the
+//! event chain, texts and tags. Reads only.
+
+use super::apply::Clock;
+use super::connection::{self, Migration, failed};
+use super::row_hash;
+use crate::row_hash::{Hashed, SQLITE};
+use crate::stored::content_hash;
+use remem_core::event::{Link, chain_hash};
+use remem_core::{Revision, Seq, TenantId, Timestamp, sabotage};
+use remem_store::{Damages, StoreError};
+use rusqlite::{Connection, Error, Row};
+use std::collections::BTreeSet;
+
+/// Answers how many events and texts were checked.
+pub(super) fn tenant(db: &Connection, tenant: &TenantId) -> Result<u64, StoreError> {
+    let mut damages = rows(db, &connection::TENANT_MIGRATIONS, &SQLITE)?;
+    note(&mut damages, "vector: no text", vectors(db))?;
+    note(&mut damages, "entry_tag: not its entry's", tags(db))?;
+    let events = note(&mut damages, "event: the chain breaks", chain(db, tenant))?;
+    let texts = note(&mut damages, "entry: text", texts(db, tenant))?;
+    answer(damages, events + texts)
+}
+
+/// Pages, schema and hashes of rows of any of our files. A structure that is broken says it all.
+pub(super) fn rows(
+    db: &Connection,
+    migrations: &[Migration],
+    tables: &[Hashed],
+) -> Result<Damages, StoreError> {
+    let verdict: String = db
+        .query_row("PRAGMA integrity_check(1)", [], |row| row.get(0))
+        .map_err(failed)?;
+    if sabotage!("pages-are-not-looked-at", verdict != "ok", false) {
+        return Err(StoreError::Damaged(
+            "the database structure is inconsistent",
+        ));
+    }
+    let mut damages = Damages::default();
+    let wanted = schema(&connection::in_memory(migrations)?).map_err(failed)?;
+    let found = schema(db).map_err(failed)?;
+    for (name, _) in wanted.symmetric_difference(&found) {
+        damages.of("schema").add(name);
+    }
+    let checked = sabotage!(
+        "rows-are-not-held-against-their-hashes",
+        row_hash::check(db, tables, &mut damages),
+        Ok(())
+    );
+    note(&mut damages, "row hashes", checked.map(|()| (Vec::new(), 0)))?;
+    Ok(damages)
+}
+
+/// Names and texts of everything that the steps made.
+fn schema(db: &Connection) -> rusqlite::Result<BTreeSet<(String, Option<String>)>> {
+    db.prepare("SELECT type || ' ' || name, sql FROM sqlite_schema WHERE name NOT LIKE 'sqlite%'")?
+        .query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?
+        .collect()
+}
+
+pub(super) fn answer(damages: Damages, count: u64) -> Result<u64, StoreError> {
+    if damages.0.is_empty() {
+        Ok(count)
+    } else {
+        Err(StoreError::DamagedRows(damages))
+    }
+}
+
+/// What a check found, and how much it looked at.
+type Found = (Vec<String>, u64);
+
+/// A value that cannot be read is damage like any other; that the file cannot be read is not.
+fn note(
+    damages: &mut Damages,
+    what: &'static str,
+    found: rusqlite::Result<Found>,
+) -> Result<u64, StoreError> {
+    match found {
+        Ok((named, count)) => {
+            for name in &named {
+                damages.of(what).add(name);
+            }
+            Ok(count)
+        }
+        Err(
+            Error::FromSqlConversionFailure(..)
+            | Error::InvalidColumnType(..)
+            | Error::IntegralValueOutOfRange(..)
+            | Error::Utf8Error(..),
+        ) => {
+            damages.of(what).add("a value cannot be read");
+            Ok(0)
+        }
+        Err(Error::SqliteFailure(error, _)) if error.code == rusqlite::ErrorCode::Unknown => {
+            damages.of(what).add("a value cannot be read");
+            Ok(0)
+        }
+        Err(error) => Err(failed(error)),
+    }
+}
+
+/// Vectors whose entry is gone or erased.
+fn vectors(db: &Connection) -> rusqlite::Result<Found> {
+    let sql = "SELECT v.scope_id || '/' || v.row_id FROM vector v WHERE NOT EXISTS (SELECT 1 FROM entry e
+                 WHERE e.row_id = v.row_id AND e.scope_id = v.scope_id AND e.tenant_id = v.tenant_id AND e.erased_at IS NULL)";
+    named(db, sql)
+}
+
+/// Tags are made from their entries: both ways, none may be without the other.
+fn tags(db: &Connection) -> rusqlite::Result<Found> {
+    let sql = "WITH wanted AS (SELECT DISTINCT e.tenant_id, e.scope_id, j.value AS tag, e.created_at, e.id
+                 FROM entry e, json_each(e.tags) j WHERE e.erased_at IS NULL)
+               SELECT scope_id || '/' || id FROM
+                 (SELECT * FROM (SELECT tenant_id, scope_id, tag, created_at, id FROM entry_tag EXCEPT SELECT * FROM wanted)
+                  UNION ALL SELECT * FROM (SELECT * FROM wanted EXCEPT SELECT tenant_id, scope_id, tag, created_at, id FROM entry_tag))";
+    sabotage!(
+        "tags-are-not-held-against-their-entries",
+        named(db, sql),
+        Ok((Vec::new(), 0))
+    )
+}
+
+fn named(db: &Connection, sql: &str) -> rusqlite::Result<Found> {
+    let names: rusqlite::Result<Vec<String>> = db
+        .prepare(sql)?
+        .query_map([], |row| row.get(0))?
+        .collect();
+    Ok((names?, 0))
+}
+
+fn chain(db: &Connection, tenant: &TenantId) -> rusqlite::Result<Found> {
+    let mut query = db.prepare(
+        "SELECT seq, revision, at, run_id, run_seq, recorded_at, kind, payload, hash FROM event WHERE tenant_id = ?1 ORDER BY seq",
+    )?;
+    let mut rows = query.query([tenant.as_str()])?;
+    let mut count = 0;
+    let mut chain = [0; 32];
+    while let Some(row) = rows.next()? {
+        let (seq, next, hash) = linked(row, &chain)?;
+        count += 1;
+        chain = next;
+        if seq != count || chain != hash {
+            return Ok((vec![count.to_string()], count));
+        }
+    }
+    let clock = Clock::load(db, tenant)?;
+    if clock.seq != Seq(count) || clock.chain != chain {
+        return Ok((vec!["it does not end where the clock says".to_owned()], count));
+    }
+    Ok((Vec::new(), count))
+}
+
+/// The position of a stored event, the hash it should have, and the one it has. What the chain does
+/// not cover, because an event outside of runs has none of it, must not be there.
+fn linked(row: &Row<'_>, chain: &[u8; 32]) -> rusqlite::Result<(u64, [u8; 32], [u8; 32])> {
+    let run: Option<String> = row.get(3)?;
+    let run_seq: Option<u64> = row.get(4)?;
+    let recorded_at: Option<i64> = row.get(5)?;
+    let kind: String = row.get(6)?;
+    let payload: String = row.get(7)?;
+    let whole = run.is_some() == run_seq.is_some() && (run.is_some() || recorded_at.is_none());
+    let seq = if sabotage!("half-a-run-is-no-damage", whole, true) {
+        row.get(0)?
+    } else {
+        0
+    };
+    let link = Link {
+        seq: Seq(seq),
+        revision: Revision(row.get(1)?),
+        at: Timestamp(row.get(2)?),
+        run: run
+            .as_deref()
+            .zip(run_seq)
+            .map(|(run, seq)| (run, seq, recorded_at.map(Timestamp))),
+        kind: &kind,
+        payload: &payload,
+    };
+    Ok((seq, chain_hash(chain, &link), row.get(8)?))
+}
+
+fn texts(db: &Connection, tenant: &TenantId) -> rusqlite::Result<Found> {
+    let mut query = db.prepare(
+        "SELECT content, content_hash, row_id FROM entry WHERE tenant_id = ?1 AND erased_at IS NULL",
+    )?;
+    let mut rows = query.query([tenant.as_str()])?;
+    let mut damaged = Vec::new();
+    let mut count = 0;
+    while let Some(row) = rows.next()? {
+        let content: String = row.get(0)?;
+        let hash: Option<[u8; 16]> = row.get(1)?;
+        if hash != Some(content_hash(content.as_bytes())) {
+            damaged.push(row.get::<_, i64>(2)?.to_string());
+        }
+        count += 1;
+    }
+    Ok((damaged, count))
+}

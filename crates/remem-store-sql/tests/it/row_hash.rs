@@ -1,0 +1,540 @@
+//! Damage is seen: whatever bit of stored data changes, the check of both stores tells. And rows
+//! from before hashes get theirs, page by page, also after a stop in the middle.
+
+#![allow(
+    clippy::disallowed_methods,
+    reason = "tests drive their own connections and read the machine's clock"
+)]
+
+use crate::erasure::WITHOUT_HASHES;
+use crate::tenant_isolation::furnish_in;
+use remem_core::{Batch, TenantId};
+use remem_store::{Directory, Store, StoreError};
+use remem_store_sql::postgres::{Target, fill_hashes, migrate};
+use remem_store_sql::{Location, SqliteDirectory, SqliteStore};
+use remem_testkit::cases;
+use remem_testkit::conformance::{NOON, delete, id, scope};
+use remem_testkit::postgres::{Database, PASSWORD};
+use remem_testkit::Random;
+use rusqlite::config::DbConfig;
+use rusqlite::types::Value;
+use rusqlite::{Connection, params_from_iter};
+use std::collections::BTreeSet;
+use std::path::Path;
+use tokio_postgres::Client;
+
+/// Tables that no check reads: docs/operations.md tells why.
+const UNCHECKED: [&str; 4] = ["unindexed", "sqlite_sequence", "schema_step", "hash_fill"];
+const HOST: &str = "host.db";
+const TENANT: &str = "tenants/a.db";
+
+fn tenant() -> TenantId {
+    TenantId::parse("a").unwrap()
+}
+
+/// A folder with rows in every table, closed.
+async fn folder() -> tempfile::TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    let location = Location::Folder(folder.path().into());
+    let directory = SqliteDirectory::open(&location).unwrap();
+    let store = SqliteStore::open(location, 1).unwrap();
+    furnish_in(&store, &directory, "a").await;
+    folder
+}
+
+/// What the checks of a folder say; a file that cannot be opened says it, too.
+async fn checked(folder: &Path) -> Result<u64, StoreError> {
+    let location = Location::Folder(folder.into());
+    let host = SqliteDirectory::open(&location)?.verify().await?;
+    let store = SqliteStore::open(location, 1)?;
+    Ok(host + store.verify(&tenant()).await?)
+}
+
+/// Another folder with the same files.
+fn copied(folder: &Path) -> tempfile::TempDir {
+    let other = tempfile::tempdir().unwrap();
+    std::fs::create_dir(other.path().join("tenants")).unwrap();
+    for file in [HOST, TENANT] {
+        std::fs::copy(folder.join(file), other.path().join(file)).unwrap();
+    }
+    other
+}
+
+/// A connection past everything that keeps rows right.
+fn raw(file: &Path) -> Connection {
+    let db = Connection::open(file).unwrap();
+    db.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_TRIGGER, false)
+        .unwrap();
+    db.pragma_update(None, "foreign_keys", false).unwrap();
+    db.pragma_update(None, "ignore_check_constraints", true)
+        .unwrap();
+    db
+}
+
+fn tables(db: &Connection) -> Vec<String> {
+    let sql = "SELECT name FROM sqlite_schema WHERE type = 'table' ORDER BY name";
+    let mut query = db.prepare(sql).unwrap();
+    let names = query.query_map([], |row| row.get(0)).unwrap();
+    names.collect::<Result<_, _>>().unwrap()
+}
+
+/// Everything that the file says, or that it cannot be read.
+fn dump(file: &Path) -> Option<BTreeSet<String>> {
+    let db = Connection::open(file).ok()?;
+    let mut rows = BTreeSet::new();
+    let names = "SELECT name FROM sqlite_schema WHERE type = 'table' UNION ALL SELECT 'sqlite_schema'";
+    let names: Vec<String> = db
+        .prepare(names)
+        .ok()?
+        .query_map([], |row| row.get(0))
+        .ok()?
+        .collect::<Result<_, _>>()
+        .ok()?;
+    for table in names.iter().filter(|name| !UNCHECKED.contains(&name.as_str())) {
+        // Where a page lies is no value.
+        let columns = if table == "sqlite_schema" { "type, name, sql" } else { "*" };
+        let mut query = db.prepare(&format!("SELECT {columns} FROM {table}")).ok()?;
+        let width = query.column_count();
+        let mut found = query.query([]).ok()?;
+        while let Some(row) = found.next().ok()? {
+            let values: Vec<String> = (0..width)
+                .map(|n| format!("{:?}", row.get_ref(n).unwrap()))
+                .collect();
+            rows.insert(format!("{table} {values:?}"));
+        }
+    }
+    Some(rows)
+}
+
+fn flipped(value: &Value, random: &mut Random) -> Option<(&'static str, Value)> {
+    let mut flip = |bytes: &[u8]| {
+        let mut bytes = bytes.to_vec();
+        let at = random.index(bytes.len());
+        bytes[at] ^= 1 << random.below(8);
+        Value::Blob(bytes)
+    };
+    match value {
+        Value::Integer(number) => Some(("?", Value::Integer(number ^ (1 << random.below(64))))),
+        Value::Text(text) if !text.is_empty() => Some(("CAST(? AS TEXT)", flip(text.as_bytes()))),
+        Value::Blob(bytes) if !bytes.is_empty() => Some(("?", flip(bytes))),
+        _ => None,
+    }
+}
+
+/// Changes one bit of one value. `None`: the value that was chosen cannot be changed so.
+fn change_a_value(folder: &Path, random: &mut Random) -> Option<String> {
+    let file = if random.one_in(6) { HOST } else { TENANT };
+    let db = raw(&folder.join(file));
+    let names: Vec<String> = tables(&db)
+        .into_iter()
+        .filter(|name| !UNCHECKED.contains(&name.as_str()))
+        .collect();
+    let table = random.pick(&names);
+    let mut query = db.prepare(&format!("SELECT * FROM {table}")).unwrap();
+    let columns: Vec<String> = query.column_names().map(str::to_owned).collect();
+    let rows: Vec<Vec<Value>> = query
+        .query_map([], |row| (0..columns.len()).map(|n| row.get(n)).collect())
+        .unwrap()
+        .collect::<Result<_, _>>()
+        .unwrap();
+    assert!(!rows.is_empty(), "{table} has rows");
+    let row = &rows[random.index(rows.len())];
+    let column = random.index(columns.len());
+    let (mark, value) = flipped(&row[column], random)?;
+    // A row is known by all that it says.
+    let known: Vec<String> = columns.iter().map(|c| format!("{c} IS ?")).collect();
+    let name = &columns[column];
+    let sql = format!("UPDATE {table} SET {name} = {mark} WHERE {}", known.join(" AND "));
+    let params: Vec<&Value> = [&value].into_iter().chain(row).collect();
+    let changed = db.execute(&sql, params_from_iter(params));
+    (changed == Ok(1)).then(|| format!("{table}.{name} {:?} -> {value:?}", row[column]))
+}
+
+#[tokio::test]
+async fn sqlite_tells_of_every_changed_value() {
+    let folder = folder().await;
+    checked(folder.path()).await.unwrap();
+    let mut random = Random::fresh();
+    let mut missed = Vec::new();
+    let mut flips = 0;
+    while flips < cases(60, 1_000) {
+        let damaged = copied(folder.path());
+        let Some(what) = change_a_value(damaged.path(), &mut random) else {
+            continue;
+        };
+        flips += 1;
+        if checked(damaged.path()).await.is_ok() {
+            missed.push(what);
+        }
+    }
+    assert!(missed.is_empty(), "of {flips}: {missed:#?}");
+}
+
+#[tokio::test]
+async fn sqlite_tells_of_every_changed_column() {
+    let folder = folder().await;
+    let mut missed = Vec::new();
+    for file in [HOST, TENANT] {
+        let db = raw(&folder.path().join(file));
+        for table in tables(&db) {
+            if UNCHECKED.contains(&table.as_str()) {
+                continue;
+            }
+            let sql = format!("SELECT name FROM pragma_table_info('{table}')");
+            let mut query = db.prepare(&sql).unwrap();
+            let columns = query.query_map([], |row| row.get::<_, String>(0)).unwrap();
+            for column in columns.map(Result::unwrap) {
+                let damaged = copied(folder.path());
+                let other = raw(&damaged.path().join(file));
+                // Another value of the same type; what is NULL becomes something.
+                let sql = format!(
+                    "UPDATE {table} SET {column} = CASE typeof({column}) WHEN 'integer' THEN {column} + 1000
+                       WHEN 'text' THEN {column} || 'x' WHEN 'blob' THEN CAST({column} || 'x' AS BLOB)
+                       ELSE (SELECT CASE type WHEN 'INTEGER' THEN 0 WHEN 'TEXT' THEN '' ELSE x'' END
+                         FROM pragma_table_info('{table}') WHERE name = '{column}') END"
+                );
+                assert!(other.execute(&sql, []).unwrap() > 0, "{table}.{column}");
+                drop(other);
+                if checked(damaged.path()).await.is_ok() {
+                    missed.push(format!("{table}.{column}"));
+                }
+            }
+        }
+    }
+    assert!(missed.is_empty(), "{missed:?}");
+}
+
+#[tokio::test]
+async fn sqlite_tells_of_every_bit_of_a_page_that_changes_a_value() {
+    let folder = folder().await;
+    let mut random = Random::fresh();
+    let mut missed = Vec::new();
+    let mut found = 0;
+    for _ in 0..cases(60, 1_000) {
+        let damaged = copied(folder.path());
+        let file = if random.one_in(6) { HOST } else { TENANT };
+        let path = damaged.path().join(file);
+        let mut bytes = std::fs::read(&path).unwrap();
+        let at = random.index(bytes.len());
+        let bit = random.below(8);
+        bytes[at] ^= 1 << bit;
+        std::fs::write(&path, bytes).unwrap();
+        let before = dump(&folder.path().join(file));
+        let after = dump(&path);
+        if checked(damaged.path()).await.is_err() {
+            found += 1;
+        } else if before != after {
+            missed.push(format!("{file}, byte {at}, bit {bit}"));
+        }
+    }
+    println!("{found} found, the others changed no value");
+    assert!(missed.is_empty(), "{missed:#?}");
+    assert!(found > 0);
+}
+
+#[tokio::test]
+async fn sqlite_tells_of_a_trigger_that_is_gone() {
+    let folder = folder().await;
+    raw(&folder.path().join(TENANT))
+        .execute_batch("DROP TRIGGER z_entry_hash_change")
+        .unwrap();
+    let told = checked(folder.path()).await.unwrap_err().to_string();
+    assert!(told.contains("schema: 1 damaged (trigger z_entry_hash_change)"), "{told}");
+}
+
+/// The hash of an erased row is that of its skeleton: nothing that depends on the text is left.
+#[tokio::test]
+async fn the_hash_of_a_text_goes_with_it() {
+    let folder = folder().await;
+    let hash = || {
+        let db = Connection::open(folder.path().join(TENANT)).unwrap();
+        let sql = "SELECT hex(row_hash) FROM entry WHERE id = 'e1'";
+        db.query_row(sql, [], |row| row.get::<_, String>(0)).unwrap()
+    };
+    let before = hash();
+    let store = SqliteStore::open(Location::Folder(folder.path().into()), 1).unwrap();
+    delete(&store, &scope("a", "notes"), "e1", NOON).await;
+    let run = remem_core::RunId::parse("run_1").unwrap();
+    let batch = || Batch::new(tenant(), NOON);
+    store.commit(batch().in_run(run).release()).await.unwrap();
+    let s = scope("a", "notes");
+    store
+        .commit(batch().erase(s.memory_ref.clone(), id("e1")))
+        .await
+        .unwrap();
+    assert_ne!(hash(), before);
+    drop(store);
+    checked(folder.path()).await.unwrap();
+}
+
+/// The steps of 0.1.0.
+const OLD_STEPS: [&str; 8] = [
+    include_str!("../../migrations/sqlite/0001_memory.sql"),
+    include_str!("../../migrations/sqlite/0002_owner_and_lease.sql"),
+    include_str!("../../migrations/sqlite/0003_record.sql"),
+    include_str!("../../migrations/sqlite/0004_run.sql"),
+    include_str!("../../migrations/sqlite/0005_lineage.sql"),
+    include_str!("../../migrations/sqlite/0006_tie.sql"),
+    include_str!("../../migrations/sqlite/0007_workshop.sql"),
+    include_str!("../../migrations/sqlite/0008_recall.sql"),
+];
+
+/// Makes the tenant's file as a remem without hashes would have left it, with many more records.
+fn as_before(folder: &Path) {
+    let today = folder.join(TENANT);
+    let old = folder.join("old.db");
+    let db = raw(&old);
+    for step in OLD_STEPS {
+        db.execute_batch(step).unwrap();
+    }
+    db.pragma_update(None, "application_id", 0x5265_6D65).unwrap();
+    db.pragma_update(None, "user_version", 8).unwrap();
+    db.execute("ATTACH ?1 AS new", [today.to_str().unwrap()]).unwrap();
+    for table in tables(&db).iter().filter(|name| *name != "sqlite_sequence") {
+        let sql = format!("SELECT group_concat(name, ', ') FROM main.pragma_table_info('{table}')");
+        let columns: String = db.query_row(&sql, [], |row| row.get(0)).unwrap();
+        db.execute(
+            &format!("INSERT INTO main.{table} ({columns}) SELECT {columns} FROM new.{table}"),
+            [],
+        )
+        .unwrap();
+    }
+    db.execute_batch(
+        "WITH RECURSIVE n (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM n WHERE n < 2500)
+         INSERT INTO record (tenant_id, kind, key, version, at, body) SELECT 'a', 'file', 'f' || n, 1, 1, '{}' FROM n;
+         DETACH new",
+    )
+    .unwrap();
+    drop(db);
+    std::fs::rename(old, today).unwrap();
+}
+
+#[tokio::test]
+async fn sqlite_fills_older_rows_and_goes_on_after_a_stop() {
+    let folder = folder().await;
+    as_before(folder.path());
+    let mut left = u64::MAX;
+    let mut rounds = 0;
+    while left > 0 {
+        // A new process each time: what a page did stays, where it was is forgotten.
+        let store = SqliteStore::open(Location::Folder(folder.path().into()), 1).unwrap();
+        let now = store.unhashed(&tenant()).await.unwrap();
+        assert!(now < left, "{now} of {left} are left");
+        left = now;
+        store.verify(&tenant()).await.unwrap();
+        assert_eq!(
+            store.due(remem_store::Work::Purge, NOON).await.unwrap().is_empty(),
+            false,
+            "the pass that fills is due"
+        );
+        store.scrub(&tenant(), NOON.plus_ms(-1), false).await.unwrap();
+        rounds += 1;
+    }
+    assert!(rounds > 5, "{rounds}: a page at a time");
+    checked(folder.path()).await.unwrap();
+    raw(&folder.path().join(TENANT))
+        .execute_batch("UPDATE record SET row_hash = NULL WHERE key = 'f7'")
+        .unwrap();
+    let told = checked(folder.path()).await.unwrap_err().to_string();
+    assert!(told.contains("record: 1 damaged (file f7)"), "{told}");
+}
+
+/// A database with rows in every table of the tenant `a`.
+async fn database() -> (Database, remem_store_sql::PostgresStore) {
+    let database = Database::fresh().await;
+    let store = database.open().await;
+    furnish_in(&store, &store.directory(), "a").await;
+    store.host_secret(&[1; 32]).await.unwrap();
+    (database, store)
+}
+
+/// As the superuser, past triggers and constraints.
+async fn past_everything(database: &Database) -> Client {
+    let admin = database.admin().await;
+    let checks = "SET session_replication_role = replica;
+         DO $$ DECLARE c record; BEGIN
+           FOR c IN SELECT conrelid::regclass AS t, conname FROM pg_constraint WHERE contype = 'c' AND connamespace = 'remem'::regnamespace LOOP
+             EXECUTE format('ALTER TABLE %s DROP CONSTRAINT %I', c.t, c.conname);
+           END LOOP; END $$";
+    admin.batch_execute(checks).await.unwrap();
+    admin
+}
+
+/// Table, column and type of everything that a bit can change in.
+async fn columns(admin: &Client) -> Vec<(String, String, String)> {
+    // A row whose tenant is changed is behind another tenant's wall: nobody who looks at one tenant
+    // at a time can see it.
+    let sql = "SELECT c.relname::text, a.attname::text, format_type(a.atttypid, NULL) FROM pg_class c
+               JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped AND a.attgenerated = ''
+               WHERE c.relnamespace = 'remem'::regnamespace AND c.relkind = 'r' AND (a.attname <> 'tenant_id' OR c.relname = 'tenant')
+               ORDER BY 1, 2";
+    let rows = admin.query(sql, &[]).await.unwrap();
+    rows.iter()
+        .map(|row| (row.get(0), row.get(1), row.get(2)))
+        .filter(|(table, ..): &(String, _, _)| !UNCHECKED.contains(&table.as_str()))
+        .collect()
+}
+
+/// The value with one bit changed; a second time, it is what it was.
+fn flip(column: &str, kind: &str, bit: u64) -> String {
+    let of = |bytes: &str| {
+        format!("set_bit({bytes}, n, 1 - get_bit({bytes}, n)) FROM (SELECT {bit} % (8 * length({bytes})) AS n) AS place")
+    };
+    match kind {
+        "bigint" => format!("(SELECT {column} # (1::bigint << {}))", bit % 64),
+        "integer" => format!("(SELECT {column} # (1 << {}))", bit % 32),
+        "smallint" => format!("(SELECT {column} # (1 << {})::smallint)", bit % 15),
+        "boolean" => format!("(SELECT NOT {column})"),
+        "bytea" => format!("(SELECT {})", of(column)),
+        "text" => {
+            let bytes = format!("convert_to({column}, 'UTF8')");
+            format!("(SELECT convert_from(changed, 'UTF8') FROM (SELECT {} OFFSET 0) AS c)", of(&bytes).replacen(" FROM", " AS changed FROM", 1))
+        }
+        other => format!("(SELECT {column}::text::{other})"),
+    }
+}
+
+#[tokio::test]
+async fn postgres_tells_of_every_changed_value() {
+    let (database, store) = database().await;
+    let admin = past_everything(&database).await;
+    let directory = store.directory();
+    let columns = columns(&admin).await;
+    let mut random = Random::fresh();
+    let mut missed = Vec::new();
+    let mut flips = 0;
+    let mut turn = 0;
+    while flips < cases(columns.len() as u32, 1_000) {
+        // Every column in its turn.
+        let (table, column, kind) = columns[turn % columns.len()].clone();
+        turn += 1;
+        let sql = format!("SELECT ctid::text FROM remem.{table} WHERE {column} IS NOT NULL");
+        let rows = admin.query(&sql, &[]).await.unwrap();
+        if rows.is_empty() || kind.ends_with("halfvec") {
+            continue;
+        }
+        let row: String = rows[random.index(rows.len())].get(0);
+        let to = flip(&column, &kind, random.below(1 << 20));
+        let change = |row: &str| {
+            format!("UPDATE remem.{table} SET {column} = {to} WHERE ctid = '{row}' RETURNING ctid::text")
+        };
+        // What is no text any more, or taken, cannot be written; another bit can.
+        let Ok(now) = admin.query_one(&change(&row), &[]).await else {
+            continue;
+        };
+        flips += 1;
+        let found = store.verify(&tenant()).await.is_err() || directory.verify().await.is_err();
+        if !found {
+            missed.push(format!("{table}.{column}: {to}"));
+        }
+        let now: String = now.get(0);
+        admin.query_one(&change(&now), &[]).await.unwrap();
+    }
+    assert!(missed.is_empty(), "of {flips}: {missed:#?}");
+    store.verify(&tenant()).await.unwrap();
+    directory.verify().await.unwrap();
+}
+
+#[tokio::test]
+async fn postgres_tells_of_a_direction_that_is_not_its_vector() {
+    let (database, store) = database().await;
+    let admin = past_everything(&database).await;
+    if !store.server().vectors {
+        return;
+    }
+    let sql = "UPDATE remem.vector SET direction = (replace(direction::text, '127', '126'))::public.halfvec";
+    assert_eq!(admin.execute(sql, &[]).await.unwrap(), 1);
+    let told = store.verify(&tenant()).await.unwrap_err().to_string();
+    assert!(told.contains("vector: 1 damaged"), "{told}");
+}
+
+#[tokio::test]
+async fn postgres_fills_older_rows_and_goes_on_after_a_stop() {
+    let (database, store) = database().await;
+    drop(store);
+    let target = Target::parse(&database.admin_url).unwrap();
+    let many = "INSERT INTO remem.record (tenant_id, kind, key, version, at, body)
+         SELECT 'a', 'file', 'f' || n, 1, 1, '{}' FROM generate_series(1, 2500) n";
+    let admin = database.admin().await;
+    admin.batch_execute(&format!("{WITHOUT_HASHES} {many}")).await.unwrap();
+    let migrated = migrate(&target, PASSWORD).await.unwrap();
+    assert_eq!(migrated.applied, ["0004_row_hash", "0009_row_hash"]);
+    let store = database.open().await;
+    let before = store.unhashed(&tenant()).await.unwrap();
+    assert!(before > 2_500, "{before}");
+    store.verify(&tenant()).await.unwrap();
+    let killed = tokio::spawn(async move {
+        let killed = |told: &remem_store_sql::postgres::Filling| {
+            assert!(told.table != "record", "killed after a page of records");
+        };
+        fill_hashes(&target, &mut { killed }).await
+    });
+    assert!(killed.await.unwrap_err().is_panic());
+    let between = store.unhashed(&tenant()).await.unwrap();
+    assert!(0 < between && between < before, "{between} of {before}");
+    store.verify(&tenant()).await.unwrap();
+    let target = Target::parse(&database.admin_url).unwrap();
+    let mut pages = 0;
+    fill_hashes(&target, &mut |_| pages += 1).await.unwrap();
+    assert!(pages > 2);
+    assert_eq!(store.unhashed(&tenant()).await.unwrap(), 0);
+    store.verify(&tenant()).await.unwrap();
+    store.directory().verify().await.unwrap();
+    let sql = "SET session_replication_role = replica; UPDATE remem.record SET row_hash = NULL WHERE key = 'f7'";
+    admin.batch_execute(sql).await.unwrap();
+    let told = store.verify(&tenant()).await.unwrap_err().to_string();
+    assert!(told.contains("record: 1 damaged (file f7)"), "{told}");
+}
+
+/// A table that nobody decided about is checked by nobody.
+#[tokio::test]
+async fn the_documentation_tells_of_every_table_how_it_is_checked() {
+    let text = include_str!("../../../../docs/operations.md");
+    let (_, text) = text.split_once("| table | how it is checked |").unwrap();
+    let documented: BTreeSet<&str> = text
+        .lines()
+        .skip(2)
+        .take_while(|line| line.starts_with('|'))
+        .flat_map(|line| line.split('|').nth(1).unwrap().split('`').skip(1).step_by(2))
+        .collect();
+    let folder = folder().await;
+    let mut found = BTreeSet::new();
+    for file in [HOST, TENANT] {
+        found.extend(tables(&raw(&folder.path().join(file))));
+    }
+    let database = Database::fresh().await;
+    let sql = "SELECT relname::text FROM pg_class WHERE relnamespace = 'remem'::regnamespace AND relkind IN ('r', 'p')";
+    let rows = database.admin().await.query(sql, &[]).await.unwrap();
+    found.extend(rows.iter().map(|row| row.get::<_, String>(0)));
+    let found: BTreeSet<&str> = found.iter().map(String::as_str).collect();
+    assert_eq!(documented, found);
+}
+
+#[tokio::test]
+async fn zz_measure() {
+    for (round, drop_all) in [true, false, true, false, true, false].into_iter().enumerate() {
+        let dir = tempfile::tempdir().unwrap();
+        let s = scope("a", "notes");
+        let store = SqliteStore::open(Location::Folder(dir.path().into()), 1).unwrap();
+        remem_testkit::conformance::put(&store, &s, "first", remem_testkit::conformance::draft("x"), NOON).await;
+        if drop_all {
+            let db = raw(&dir.path().join(TENANT));
+            let names: Vec<String> = db.prepare("SELECT name FROM sqlite_schema WHERE type = 'trigger' AND name LIKE 'z!_%' ESCAPE '!'").unwrap()
+                .query_map([], |r| r.get(0)).unwrap().map(Result::unwrap).collect();
+            assert!(names.len() > 20);
+            for name in names { db.execute_batch(&format!("DROP TRIGGER {name}")).unwrap(); }
+        }
+        let text = "lorem ipsum dolor sit amet ".repeat(20);
+        let mut batches = Vec::new();
+        for b in 0..40 {
+            let mut batch = Batch::new(tenant(), NOON);
+            for n in 0..500 {
+                batch = batch.put(id(&format!("m{b}_{n}")), remem_testkit::conformance::admit(&s, remem_testkit::conformance::draft(&text), NOON));
+            }
+            batches.push(batch);
+        }
+        let t = std::time::Instant::now();
+        for batch in batches { store.commit(batch).await.unwrap(); }
+        println!("MEASURE round {round} drop {drop_all}: {:.2} us a put", t.elapsed().as_secs_f64() * 1e6 / 20000.0);
+    }
+}
