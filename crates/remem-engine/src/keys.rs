@@ -4,6 +4,7 @@
 use crate::caller::{Caller, Proof};
 use crate::engine::Engine;
 use crate::error::{Denied, EngineError};
+use crate::registry::Failing;
 use remem_core::admission::check_name;
 use remem_core::sabotage;
 use remem_core::{Permission, PrincipalId, Rejection, ShapePolicy, TenantId, Timestamp, Trust};
@@ -415,6 +416,12 @@ impl Engine {
     /// Whether the directory of tenants and keys can be read: without it nobody can come in.
     pub async fn is_reachable(&self) -> bool {
         self.parts.directory.is_reachable().await
+    }
+
+    /// What fails in the background of this process.
+    #[must_use]
+    pub fn failing(&self) -> Failing {
+        self.passes.failing(self.now())
     }
 
     /// Checks every tenant's data against its own hashes; for the host's operator.

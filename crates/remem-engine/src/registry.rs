@@ -3,7 +3,7 @@
 
 mod log;
 
-pub use log::{PassLog, PassStatus};
+pub use log::{Failing, PassLog, PassStatus};
 
 use crate::engine::Engine;
 use crate::error::EngineError;

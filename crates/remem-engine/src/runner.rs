@@ -146,14 +146,31 @@ async fn due(engine: &Engine, pass: &Pass, all: bool) -> Vec<TenantId> {
     } else {
         Ok(here)
     };
+    if is_told(engine, found.is_err()).await {
+        let now = engine.now();
+        engine.passes.looked(pass.name, found.is_ok(), now);
+    }
     found.unwrap_or_else(|error| {
         tracing::warn!(%error, "cannot tell which tenants are due");
         Vec::new()
     })
 }
 
+/// What fails because the storage cannot be reached says nothing of passes: `/ready` tells that by
+/// itself, for as long as it lasts.
+async fn is_told(engine: &Engine, is_failed: bool) -> bool {
+    !is_failed || engine.is_reachable().await
+}
+
 async fn activate(engine: &Engine, pass: &'static Pass, tenant: &TenantId) {
-    match engine.try_worthy(pass, tenant).await {
+    let done = engine.try_worthy(pass, tenant).await;
+    if is_told(engine, done.is_err()).await {
+        let now = engine.now();
+        engine.passes.ended(pass.name, tenant, done.is_err(), now);
+        let failing = engine.failing().tenants;
+        metrics::gauge!("remem_tenants_failing").set(failing as f64);
+    }
+    match done {
         Ok(Some(report)) if report.changed > 0 => {
             tracing::info!(pass = pass.name, tenant = %tenant, examined = report.examined, changed = report.changed, "pass done");
         }

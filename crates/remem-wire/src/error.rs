@@ -139,6 +139,8 @@ pub enum Problem {
     Full,
     /// The storage cannot be used now.
     Unavailable,
+    /// Passes fail for every tenant.
+    PassesFail,
     /// The host is stopping.
     Stopping,
     /// A bug.
@@ -335,6 +337,12 @@ impl Problem {
                 503,
                 "unavailable",
                 "the storage cannot be used now; a write may or may not have been applied, repeat it with its Idempotency-Key",
+                1,
+            ),
+            Problem::PassesFail => later(
+                503,
+                "passes_failing",
+                "passes fail for every tenant: the log and remem doctor say why",
                 1,
             ),
             Problem::Stopping => later(503, "stopping", "the host is shutting down", 1),

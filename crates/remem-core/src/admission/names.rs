@@ -80,3 +80,19 @@ pub fn check_name(redactor: &Redactor, field: &'static str, name: &str) -> Resul
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_without_an_end_is_refused_before_anybody_looks_for_secrets_in_it() {
+        let check = |bytes| check_name(&Redactor::empty(), "key", &"x".repeat(bytes));
+        assert_eq!(check(NAME_BYTES_MAX), Ok(()));
+        let refused = check(NAME_BYTES_MAX + 1);
+        assert!(matches!(
+            refused,
+            Err(Rejection::TooLarge { field: "key", .. })
+        ));
+    }
+}

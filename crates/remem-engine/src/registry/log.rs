@@ -2,7 +2,7 @@
 //! records decide.
 
 use super::PassReport;
-use remem_core::{TenantId, Timestamp};
+use remem_core::{TenantId, Timestamp, sabotage};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -26,10 +26,74 @@ pub struct PassLog {
     work: Mutex<BTreeSet<(&'static str, TenantId)>>,
     due: Mutex<BTreeMap<(&'static str, TenantId), Timestamp>>,
     pub(crate) bell: Notify,
+    /// When the latest activation of a pass for a tenant failed; `None` if it did not.
+    ended: Mutex<BTreeMap<&'static str, BTreeMap<TenantId, Option<Timestamp>>>>,
+    /// When a pass could not tell which tenants are due, the last time that it looked.
+    blind: Mutex<BTreeMap<&'static str, Timestamp>>,
     stopping: AtomicBool,
 }
 
+/// A failure of a whole pass that is older is over, unless it is seen again: passes look at least
+/// twice as often.
+const FRESH_MS: i64 = 30_000;
+
+/// What fails in the background.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Failing {
+    /// Tenants for which a pass failed when it was last run.
+    pub tenants: usize,
+    /// A pass fails for every tenant: the fault is the host's.
+    pub everywhere: bool,
+}
+
 impl PassLog {
+    /// An activation for a tenant has ended, well or not.
+    pub(crate) fn ended(
+        &self,
+        pass: &'static str,
+        tenant: &TenantId,
+        is_failed: bool,
+        now: Timestamp,
+    ) {
+        let mut ended = self.ended.lock().unwrap_or_else(PoisonError::into_inner);
+        let failed_at = is_failed.then_some(now);
+        ended
+            .entry(pass)
+            .or_default()
+            .insert(tenant.clone(), failed_at);
+    }
+
+    /// A pass has looked which tenants are due, and could tell or not.
+    pub(crate) fn looked(&self, pass: &'static str, could_tell: bool, now: Timestamp) {
+        let mut blind = self.blind.lock().unwrap_or_else(PoisonError::into_inner);
+        if could_tell {
+            blind.remove(pass);
+        } else {
+            blind.insert(pass, now);
+        }
+    }
+
+    /// What fails now. One tenant alone proves nothing about the host, also where it is the only
+    /// one.
+    pub(crate) fn failing(&self, now: Timestamp) -> Failing {
+        let is_fresh = |at: &Timestamp| now.0.saturating_sub(at.0) <= FRESH_MS;
+        let blind = self.blind.lock().unwrap_or_else(PoisonError::into_inner);
+        let ended = self.ended.lock().unwrap_or_else(PoisonError::into_inner);
+        let fails_everywhere = |of: &BTreeMap<TenantId, Option<Timestamp>>| {
+            of.len() > 1 && of.values().all(|at| at.as_ref().is_some_and(is_fresh))
+        };
+        let failed = ended.values().flatten().filter(|(_, at)| at.is_some());
+        let tenants: BTreeSet<&TenantId> = failed.map(|(tenant, _)| tenant).collect();
+        Failing {
+            tenants: tenants.len(),
+            everywhere: sabotage!(
+                "ready-while-passes-fail-everywhere",
+                blind.values().any(is_fresh) || ended.values().any(fails_everywhere),
+                false
+            ),
+        }
+    }
+
     pub(crate) fn record(&self, tenant: &TenantId, status: PassStatus) {
         self.last
             .lock()
@@ -92,5 +156,37 @@ impl PassLog {
             .filter(|((t, _), _)| t == tenant)
             .map(|(_, status)| status.clone())
             .collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pass_fails_everywhere_when_no_tenant_is_served_and_there_are_some() {
+        let log = PassLog::default();
+        let tenant = |name| TenantId::parse(name).unwrap();
+        let now = Timestamp(1_000_000);
+        let failing = |tenants, everywhere| Failing {
+            tenants,
+            everywhere,
+        };
+        log.ended("purge", &tenant("a"), true, now);
+        assert_eq!(log.failing(now), failing(1, false), "the only one");
+        log.ended("purge", &tenant("b"), false, now);
+        log.ended("sweep", &tenant("a"), true, now);
+        assert_eq!(log.failing(now), failing(1, false));
+        log.ended("purge", &tenant("b"), true, now);
+        assert_eq!(log.failing(now), failing(2, true));
+        assert_eq!(log.failing(now.plus_ms(FRESH_MS + 1)), failing(2, false));
+        for pass in ["purge", "sweep"] {
+            log.ended(pass, &tenant("a"), false, now);
+        }
+        assert_eq!(log.failing(now), failing(1, false));
+        log.looked("sweep", false, now);
+        assert_eq!(log.failing(now), failing(1, true));
+        log.looked("sweep", true, now);
+        assert_eq!(log.failing(now), failing(1, false));
     }
 }

@@ -97,7 +97,8 @@ pub(super) async fn health() -> Answer {
     )
 }
 
-/// The host serves: its storage answers and it is not stopping.
+/// The host serves: its storage answers, its passes work, and it is not stopping. Where something fails for some tenants only,
+/// `degraded` is true and `failingTenants` counts them.
 #[utoipa::path(get, path = "/ready", tag = "host", security(()), responses((status = 200, body = Object), (status = 503, body = remem_wire::ErrorBody)))]
 pub(super) async fn ready(State(app): State<App>) -> Answer {
     if *app.stopping.borrow() {
@@ -106,7 +107,16 @@ pub(super) async fn ready(State(app): State<App>) -> Answer {
     if !app.engine.is_reachable().await {
         return Err(Problem::Unavailable.into());
     }
-    json(StatusCode::OK, &value!({"status": "ready"}))
+    let failing = app.engine.failing();
+    if failing.everywhere {
+        return Err(Problem::PassesFail.into());
+    }
+    let mut ready = value!({"status": "ready"});
+    if failing.tenants > 0 {
+        ready["degraded"] = value!(true);
+        ready["failingTenants"] = value!(failing.tenants);
+    }
+    json(StatusCode::OK, &ready)
 }
 
 /// Prometheus metrics. They are the whole host's, so that they need host:admin unless the configuration makes them

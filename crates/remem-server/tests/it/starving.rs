@@ -9,6 +9,7 @@
 use axum::body::Body;
 use axum::http::Request;
 use remem_core::{Permission, Policy, TenantId};
+use remem_engine::VaultKey;
 use remem_store::deadline::within;
 use remem_testkit::server::MEMORY;
 use remem_testkit::{TestResponse, TestServer, deadline, wait_until};
@@ -307,4 +308,35 @@ async fn a_stream_that_nobody_reads_is_closed_and_its_place_is_free() {
     .await;
     serving.abort();
     drop(reader);
+}
+
+#[tokio::test]
+async fn a_fault_of_one_tenant_degrades_the_host_and_does_not_take_it_out() {
+    let host = TestServer::new().await;
+    host.key("b", "key-of-b", &Permission::ALL).await;
+    let secret = json!({"value": "a-value-of-the-vault"}).to_string();
+    let path = format!("{HOST}/secrets/one");
+    assert_eq!(
+        host.call("key-of-a", "PUT", &path, &[], secret.clone())
+            .await
+            .status,
+        201
+    );
+    assert_eq!(host.get("/ready").await.json(), json!({"status": "ready"}));
+    // Another process, whose vault key opens nothing.
+    let other = VaultKey::new([8; 32]);
+    let host = TestServer::on(host.env, Policy::default(), vec![], Some(other)).await;
+    let (stop, stopping) = tokio::sync::watch::channel(false);
+    let passes = remem_engine::runner::start(&host.engine, &stopping);
+    wait_until("one tenant fails", async || {
+        host.get("/ready").await.json()["degraded"] == true
+    })
+    .await;
+    let ready = host.get("/ready").await;
+    let told = json!({"status": "ready", "degraded": true, "failingTenants": 1});
+    assert_eq!((ready.status.as_u16(), ready.json()), (200, told));
+    stop.send_replace(true);
+    for pass in passes {
+        pass.await.unwrap();
+    }
 }
