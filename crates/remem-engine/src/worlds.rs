@@ -5,6 +5,7 @@ use crate::caller::Caller;
 use crate::engine::Engine;
 use crate::error::EngineError;
 use remem_core::admission::check_name;
+use remem_core::sabotage;
 use remem_core::{Batch, Permission, Rejection, Revision, RuleId, WorldId};
 use remem_store::{Outcome, Rule};
 
@@ -119,7 +120,30 @@ impl Engine {
             .await?;
         let more = found.len() > limit as usize;
         found.truncate(limit as usize);
-        Ok((found, more))
+        Ok((self.review_rules(caller, found).await?, more))
+    }
+
+    /// The rules as they are shown: without what became a secret since they were written. Off the
+    /// async threads, since a page can hold megabytes.
+    async fn review_rules(
+        &self,
+        caller: &Caller,
+        mut found: Vec<Rule>,
+    ) -> Result<Vec<Rule>, EngineError> {
+        let secrets = self.rules(caller.tenant()).await?;
+        let policy = self.policy_of(caller);
+        let now = self.now();
+        let work = move || {
+            let admission = secrets.admission(&policy, now);
+            for rule in &mut found {
+                let clean = admission.rule_again(&rule.body).as_str().to_owned();
+                sabotage!("late-secrets-show-in-rules", rule.body = clean);
+            }
+            found
+        };
+        Ok(tokio::task::spawn_blocking(work)
+            .await
+            .expect("admission does not panic"))
     }
 
     /// The rule that a text restates, if it restates one: what a put would be refused for.

@@ -23,7 +23,7 @@ pub(super) struct Migration {
     pub sql: &'static str,
 }
 
-pub(super) const TENANT_MIGRATIONS: [Migration; 8] = [
+pub(super) const TENANT_MIGRATIONS: [Migration; 9] = [
     Migration {
         name: "0001_memory",
         sql: include_str!("../../migrations/sqlite/0001_memory.sql"),
@@ -55,6 +55,10 @@ pub(super) const TENANT_MIGRATIONS: [Migration; 8] = [
     Migration {
         name: "0008_recall",
         sql: include_str!("../../migrations/sqlite/0008_recall.sql"),
+    },
+    Migration {
+        name: "0009_action_text",
+        sql: include_str!("../../migrations/sqlite/0009_action_text.sql"),
     },
 ];
 pub(super) const HOST_MIGRATIONS: [Migration; 2] = [

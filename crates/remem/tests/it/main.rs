@@ -15,6 +15,7 @@ mod edge;
 mod erasure;
 mod forget;
 mod jwt;
+mod late_fields;
 mod mcp;
 mod models;
 mod nodes;
