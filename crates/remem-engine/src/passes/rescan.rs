@@ -229,7 +229,7 @@ impl Walk<'_> {
         if self.mode == Mode::DryRun {
             return items.len();
         }
-        let mut left = sabotage!("a-step-of-rescan-has-no-end", STEP_BYTES_MAX, usize::MAX);
+        let mut left = STEP_BYTES_MAX;
         let fits = |item: &&T| {
             let fits = left > 0;
             left = left.saturating_sub(bytes(item));

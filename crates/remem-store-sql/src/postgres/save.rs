@@ -392,7 +392,7 @@ const OLD_POSTINGS: &str =
      WHERE p.tenant_id = $1 AND p.scope_id = o.scope_id AND p.word = o.word AND p.row_id = o.row_id";
 const REWRITE: &str =
     "UPDATE remem.entry e SET scan = o.scan, content = o.content, tags = o.tags, metadata = o.metadata, content_hash = o.hash,
-       world = o.world, slot = o.slot, interaction = o.interaction
+       world = o.world, slot = o.slot, interaction = coalesce(o.interaction, e.interaction)
      FROM unnest($2::bigint[], $3::bigint[], $4::bigint[], $5::bytea[], $6::text[], $7::text[], $8::bytea[], $9::text[], $10::text[],
        $11::text[]) AS o (scope_id, row_id, scan, content, tags, metadata, hash, world, slot, interaction)
      WHERE e.tenant_id = $1 AND e.scope_id = o.scope_id AND e.row_id = o.row_id";

@@ -240,8 +240,8 @@ impl Applying<'_> {
 
     /// The names beside a text, which change only to lose a secret.
     fn rename(&mut self, row: i64, admitted: &Admitted) -> rusqlite::Result<()> {
-        let sql = "UPDATE entry SET world = ?3, slot = ?4, interaction = ?5
-                   WHERE tenant_id = ?1 AND row_id = ?2 AND (coalesce(world, '-'), slot, interaction) IS NOT (?3, ?4, ?5)";
+        let sql = "UPDATE entry SET world = ?3, slot = ?4, interaction = coalesce(?5, interaction)
+                   WHERE tenant_id = ?1 AND row_id = ?2 AND (coalesce(world, '-'), slot, interaction) IS NOT (?3, ?4, coalesce(?5, interaction))";
         let facets = admitted.facets();
         let changed = self.db.prepare_cached(sql)?.execute(params![
             self.batch.tenant().as_str(),

@@ -318,7 +318,7 @@ async fn a_file_of_the_schema_before_keeps_what_it_holds() {
     assert_eq!(
         db.pragma_query_value(None, "user_version", |row| row.get::<_, i64>(0))
             .unwrap(),
-        8
+        9
     );
 }
 
@@ -349,7 +349,10 @@ async fn a_database_of_the_schema_before_goes_on_counting_its_memories() {
     let migrated = migrate(&Target::parse(&database.admin_url).unwrap(), PASSWORD)
         .await
         .unwrap();
-    assert_eq!(migrated.applied, ["0007_workshop", "0008_recall"]);
+    assert_eq!(
+        migrated.applied,
+        ["0007_workshop", "0008_recall", "0009_action_text"]
+    );
     let store = database.open().await;
     let third = scope("a", "third");
     put(&store, &third, "new", draft("falcon"), NOON).await;

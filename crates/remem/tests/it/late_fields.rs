@@ -27,7 +27,11 @@ fn value(number: usize) -> String {
 }
 
 /// Where each value was planted, of those that the host took.
-async fn plant(client: &Client, entry: &str) -> BTreeMap<String, String> {
+async fn plant(
+    client: &Client,
+    entry: &str,
+    value: impl Fn(usize, &str) -> String,
+) -> BTreeMap<String, String> {
     let mut planted = BTreeMap::new();
     for plan in plans() {
         let mut texts = Vec::new();
@@ -36,7 +40,7 @@ async fn plant(client: &Client, entry: &str) -> BTreeMap<String, String> {
             if plan.operation.contains("/secrets/") || text == "/url" || text == "/secret" {
                 continue; // sealed, and for the host itself
             }
-            let value = value(planted.len());
+            let value = value(planted.len(), &text);
             let mut body = plan.body.clone();
             *body.pointer_mut(&text).unwrap() = json!(value);
             let request = client
@@ -120,7 +124,7 @@ async fn a_value_that_is_registered_late_leaves_every_field() {
         .to_owned();
     let document = client.request(Method::GET, "/v1/openapi.json");
     let document = finish(document).await.unwrap().is(200).json();
-    let planted = plant(&client, &entry).await;
+    let planted = plant(&client, &entry, |number, _| value(number)).await;
     let before = shown(&client, &document, &entry).await;
     let kept = stored(&dir, planted.keys());
     for field in [
@@ -173,4 +177,64 @@ async fn a_value_that_is_registered_late_leaves_every_field() {
     server.terminate();
     let left = places(stored(&dir, kept.iter()));
     assert!(left.is_empty(), "stored:\n{}", left.join("\n"));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn no_event_holds_what_callers_write() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut server = Server::start(&folder.path().join("data"));
+    let client = server.client();
+    let entries = format!("/v1/host/remembrancer/memory/{MEMORY}/entries");
+    let put = client
+        .request(Method::POST, &entries)
+        .json(&json!({"content": "an entry"}));
+    let entry = finish(put).await.unwrap().is(201).json()["memoryId"]
+        .as_str()
+        .unwrap()
+        .to_owned();
+    // Words with spaces between: no name of anything. Tags as well behind a reserved prefix.
+    let words = |number: usize, text: &str| {
+        let prefix = if text.contains("/tags/") {
+            "source:"
+        } else {
+            ""
+        };
+        format!("{prefix}words {number} of somebody")
+    };
+    let planted = plant(&client, &entry, words).await;
+    for field in [
+        "/content",
+        "/tags/0",
+        "/body",
+        "/action",
+        "/reference",
+        "/label",
+        "/slot",
+    ] {
+        assert!(
+            planted.values().any(|place| place.ends_with(field)),
+            "{field} was not taken"
+        );
+    }
+    let mut after = 0;
+    let mut events = String::new();
+    loop {
+        let path = format!("/v1/host/remembrancer/events?after={after}&limit=1000");
+        let page = finish(client.request(Method::GET, &path)).await.unwrap();
+        let page = page.is(200);
+        let body = page.json();
+        if body["events"].as_array().is_none_or(Vec::is_empty) {
+            break;
+        }
+        events.push_str(&page.text);
+        after = body["nextAfter"].as_u64().unwrap();
+    }
+    assert!(
+        events.contains("memory.linked") && events.contains("rule.changed"),
+        "{events}"
+    );
+    let told = planted.iter().filter(|(words, _)| events.contains(*words));
+    let told: Vec<&String> = told.map(|(_, place)| place).collect();
+    assert!(told.is_empty(), "{told:?}");
+    server.terminate();
 }
