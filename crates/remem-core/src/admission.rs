@@ -177,6 +177,25 @@ impl Admission<'_> {
         ))
     }
 
+    /// The text of a stored rule as the rules of redaction leave it today. Nothing is refused: see
+    /// `readmit`.
+    #[must_use]
+    pub fn rule_again(&self, text: &str) -> RuleText {
+        RuleText(self.clean(text, &mut BTreeSet::new()))
+    }
+
+    /// A short stored text (a tag, a label, what an action is called) as the rules of today leave
+    /// it, cut to the length of a tag if a marker outgrows that.
+    #[must_use]
+    pub fn short_text(&self, text: &str) -> String {
+        let mut flags = BTreeSet::new();
+        let clean = self.clean(text, &mut flags);
+        if clean.as_str() == text {
+            return clean.into_string();
+        }
+        self.short_tag(text, &mut flags).into_string()
+    }
+
     /// What hangs on the entry, in order: anchors that fit its tier, a window that is one and
     /// belongs to a statement, a slot that tells no secret; and the mark of what nobody vouches
     /// for, which trust and tag must agree on, the lower one counting.
@@ -288,7 +307,13 @@ impl Admission<'_> {
     pub fn readmit(&self, tenant: &TenantId, entry: Entry) -> Admitted {
         let mut flags = BTreeSet::new();
         let mut facets = entry.facets;
+        let slot = facets.slot.clone();
         self.clean_names(&mut facets);
+        // Two questions that differ in secrets alone would become one, which only one entry may
+        // answer: an entry whose question must not be kept answers none.
+        if facets.slot != slot {
+            facets.slot = None;
+        }
         let mut tags: Vec<Redacted> = Vec::with_capacity(entry.tags.len());
         for tag in &entry.tags {
             let clean = self.short_tag(tag, &mut flags);

@@ -6,7 +6,7 @@
 
 mod change;
 
-pub use change::{Cause, Change, Closing, Reason};
+pub use change::{ActionText, Cause, Change, Closing, Reason, StoredText};
 
 use crate::admission::{Admitted, RuleText};
 use crate::embedding::{Embedding, ModelId};
@@ -300,11 +300,43 @@ impl Batch {
         action: String,
         reference: String,
     ) -> Batch {
+        let action = ActionText { action, reference };
         self.changes.push(Change::Link {
             memory_ref,
             id,
             action,
-            reference,
+        });
+        self
+    }
+
+    /// Replaces the text of an action that rests on an entry. Its new text is cleaned by the rules
+    /// of today, and no other action of the entry has it.
+    #[must_use]
+    pub fn relink(
+        mut self,
+        memory_ref: MemoryRef,
+        id: EntryId,
+        was: ActionText,
+        action: ActionText,
+    ) -> Batch {
+        self.changes.push(Change::Relink {
+            memory_ref,
+            id,
+            was,
+            action,
+        });
+        self
+    }
+
+    /// Replaces the text of a rule, if it still says what it said when it was read.
+    #[must_use]
+    pub fn reword(mut self, world: WorldId, id: RuleId, was: String, body: RuleText) -> Batch {
+        let was = StoredText(was);
+        self.changes.push(Change::Reword {
+            world,
+            id,
+            was,
+            body,
         });
         self
     }

@@ -25,6 +25,7 @@ pub use standing::{
 pub use workshop::{Linked, RuleRef, SessionClosed, SessionRef};
 
 use crate::ids::{EntryId, MemoryRef, Revision, RunId, Seq, Timestamp};
+use crate::sabotage;
 use serde::{Deserialize, Serialize};
 
 /// One row an event: its variant, payload and stable name. Everything that has to know every kind
@@ -70,12 +71,17 @@ macro_rules! events {
             }
 
             /// Reads a stored pair of kind and payload; `None` if this version does not know it.
+            /// Free text of callers, which events of earlier versions can hold, is left out.
             #[must_use]
             pub fn from_stored(kind: &str, payload: &str) -> Option<EventBody> {
-                match kind {
+                let mut body = match kind {
                     $($text => serde_json::from_str(payload).ok().map(EventBody::$name),)*
                     _ => None,
+                }?;
+                if let EventBody::Written(written) = &mut body {
+                    written.tags.retain(|tag| is_reserved_tag(tag));
                 }
+                Some(body)
             }
         }
     };
@@ -237,12 +243,21 @@ impl EntryRef {
 /// Prefixes of tags that the host itself gives meaning to; only these appear in events.
 pub const RESERVED_TAG_PREFIXES: [&str; 2] = ["source:", "compacted-from:"];
 
-/// Whether a tag may appear in an event.
+/// How long what follows the prefix may be for a reserved tag to appear in an event.
+const RESERVED_NAME_CHARS_MAX: usize = 64;
+
+/// Whether a tag may appear in an event: a reserved prefix and a name. A caller can write any text
+/// behind a prefix, so what does not look like a name stays with the entry.
 #[must_use]
 pub fn is_reserved_tag(tag: &str) -> bool {
+    let is_name = |text: &str| {
+        let named = |b: u8| b.is_ascii_alphanumeric() || b"._-:/~@".contains(&b);
+        !text.is_empty() && text.len() <= RESERVED_NAME_CHARS_MAX && text.bytes().all(named)
+    };
     RESERVED_TAG_PREFIXES
         .iter()
-        .any(|prefix| tag.starts_with(prefix))
+        .filter_map(|prefix| tag.strip_prefix(prefix))
+        .any(|name| sabotage!("free-text-behind-a-prefix-in-events", is_name(name), true))
 }
 
 /// A stored event: its body, where it stands in the tenant's log, and the hash that chains it to
@@ -377,6 +392,41 @@ mod tests {
             );
         }
         assert_eq!(EventBody::from_stored("memory.unheard-of", "{}"), None);
+    }
+
+    #[test]
+    fn free_text_of_callers_is_in_no_event() {
+        for tag in [
+            "source:chat",
+            "source:run",
+            "compacted-from:mem_01-a.b",
+            "source:a/b@c",
+        ] {
+            assert!(is_reserved_tag(tag), "{tag}");
+        }
+        let long = format!("source:{}", "x".repeat(65));
+        for tag in [
+            "source:told by Ada",
+            "source:",
+            "source:a\nb",
+            "topic:x",
+            long.as_str(),
+        ] {
+            assert!(!is_reserved_tag(tag), "{tag}");
+        }
+        let linked = r#"{"memoryRef":"m","memoryId":"e","action":"told Ada everything"}"#;
+        let linked = EventBody::from_stored("memory.linked", linked).unwrap();
+        assert_eq!(
+            linked.payload().to_string(),
+            r#"{"memoryId":"e","memoryRef":"m"}"#
+        );
+        let written =
+            r#"{"memoryRef":"m","memoryId":"e","tags":["source:told by Ada","source:chat"]}"#;
+        let written = EventBody::from_stored("memory.written", written).unwrap();
+        assert_eq!(
+            written.payload()["tags"],
+            serde_json::json!(["source:chat"])
+        );
     }
 
     #[test]

@@ -50,7 +50,9 @@ pub mod workflow;
 
 pub use admission::{Admission, Admitted, RuleText};
 pub use agent::Agent;
-pub use batch::{Batch, Cause, Change, Closing, Expectation, Fence, Idempotency, Reason};
+pub use batch::{
+    ActionText, Batch, Cause, Change, Closing, Expectation, Fence, Idempotency, Reason, StoredText,
+};
 pub use commitment::Commitment;
 pub use compound::{Episode, Pattern, Speaker};
 pub use embedding::{Embedding, ModelId};

@@ -107,6 +107,48 @@ impl Trigrams {
         )
     }
 
+    /// As `shadows`, with a set as stored, and mostly without reading all of it: once as many
+    /// trigrams are in one set alone as two sets that shadow each other cannot have, the verdict is
+    /// known. `None` for bytes that no set has.
+    #[must_use]
+    pub fn shadows_stored(&self, bytes: &[u8]) -> Option<bool> {
+        let (triples, rest) = bytes.as_chunks::<3>();
+        if !rest.is_empty() {
+            return None;
+        }
+        // shared > 17/20 of all, where all = shared + alone, and no more are shared than the
+        // smaller set has.
+        let shared_max = self.len().min(triples.len()) as u64;
+        let haste = sabotage!("the-verdict-comes-too-soon", 1, 2);
+        let is_over = |alone: u64| SHARED * alone * haste >= (OF - SHARED) * shared_max;
+        let mut mine = self.0.iter().copied().peekable();
+        let mut before = None;
+        let mut both = 0;
+        let mut alone = 0;
+        for &[a, b, c] in triples {
+            let theirs = u32::from_be_bytes([0, a, b, c]);
+            if before
+                .replace(theirs)
+                .is_some_and(|before| before >= theirs)
+            {
+                return None;
+            }
+            while mine.next_if(|value| *value < theirs).is_some() {
+                alone += 1;
+            }
+            if mine.next_if_eq(&theirs).is_some() {
+                both += 1;
+            } else {
+                alone += 1;
+            }
+            if is_over(alone) {
+                return Some(false);
+            }
+        }
+        let either = both + alone + mine.count() as u64;
+        Some(OF * both > SHARED * either)
+    }
+
     /// The sizes of all sets that can shadow this one. Two sets have at most the smaller in common
     /// and together at least the larger, so no other size can; every size in the range does, if one
     /// of the two holds the other.

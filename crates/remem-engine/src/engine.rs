@@ -349,7 +349,7 @@ impl Engine {
         {
             return Ok(known.rules.clone());
         }
-        let look = secrets.look();
+        let look = secrets.look(tenant);
         // A tenant that does not exist has no vault, and asking the store for it could make its
         // file.
         let exists = self.parts.directory.tenant(tenant).await?.is_some();
@@ -363,13 +363,12 @@ impl Engine {
             secrets.confirm(tenant, look, now);
             return Ok(known.rules);
         }
-        Ok(secrets.learn(
-            tenant,
-            look,
-            vault,
-            now,
-            self.vault_values(tenant, &records)?,
-        ))
+        let _turn = secrets.turn(tenant).await;
+        if let Some(known) = secrets.known(tenant).filter(|known| known.vault == vault) {
+            return Ok(known.rules);
+        }
+        let values = self.vault_values(tenant, &records)?;
+        Ok(secrets.learn(tenant, look, vault, now, values).await)
     }
 
     /// Turns a caller's key and request into digests; nothing readable of either is kept.

@@ -3,7 +3,7 @@
 use crate::caller::Caller;
 use crate::engine::Engine;
 use crate::error::EngineError;
-use crate::sight::Sight;
+use crate::sight::{self, Sight};
 use remem_core::sabotage;
 use remem_core::{Event, Permission, Revision, Seq, TenantId};
 use std::sync::{Arc, PoisonError};
@@ -32,6 +32,7 @@ impl Engine {
         let mut shown = Vec::new();
         let mut reached = after;
         let mut sight = Sight::of(caller.actor());
+        let rules = self.rules(caller.tenant()).await?;
         for number in 0..PAGES_MAX {
             // The first page is as long as what is wanted: mostly nothing is hidden.
             let asked = if number == 0 {
@@ -45,7 +46,8 @@ impl Engine {
                 .events(caller.tenant(), reached, asked)
                 .await?;
             let full = page.len() == asked as usize;
-            for event in page {
+            for mut event in page {
+                sight::review(&rules, &mut event);
                 sabotage!("streams-stop-at-what-is-hidden", reached = event.seq);
                 shown.extend(sight.shown(self, caller.tenant(), event).await?);
                 if shown.len() == limit {

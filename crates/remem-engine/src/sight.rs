@@ -4,8 +4,9 @@
 
 use crate::engine::Engine;
 use crate::error::EngineError;
+use crate::secrets::Rules;
 use remem_core::sabotage;
-use remem_core::{Actor, Event, EventBody, RunId, TenantId};
+use remem_core::{Actor, Event, EventBody, RunId, ShapePolicy, TenantId};
 use std::collections::HashMap;
 
 /// The eyes of one user, for one page or one activation: whose a run is is looked up once.
@@ -108,5 +109,15 @@ impl Engine {
             .first()
             .and_then(|event| event.body.owner())
             .map(str::to_owned))
+    }
+}
+
+/// The event without tags that became secret since it was written: the events are chained, so they
+/// stay on disk as they are.
+pub(crate) fn review(rules: &Rules, event: &mut Event) {
+    if let EventBody::Written(written) = &mut event.body {
+        let redactor = rules.redactor();
+        let shown = |tag: &String| !redactor.touches(tag, ShapePolicy::Off);
+        sabotage!("late-secrets-show-in-events", written.tags.retain(shown));
     }
 }

@@ -124,6 +124,8 @@ impl Engine {
         self.check_secret(caller, name, &value).await?;
         self.room_for_a_secret(caller.tenant()).await?;
         let key = format!("{}{name}", scope.prefix(caller.principal()));
+        self.room_for_values(caller.tenant(), &key, &[&value])
+            .await?;
         let now = self.now_for(caller.tenant()).await?;
         let facts = facts(scope.as_str(), caller.principal().as_str(), name, now);
         let body = seal_body(vault, caller.tenant(), &key, facts, &value, &[]);
@@ -165,6 +167,8 @@ impl Engine {
             let mut former = open_values(vault, caller.tenant(), &before)?;
             former.retain(|known| !same(known, &value));
             former.truncate(self.parts.policy.secret_former_max);
+            let kept: Vec<&SecretValue> = former.iter().chain([&value]).collect();
+            self.room_for_values(caller.tenant(), &key, &kept).await?;
             let facts = facts(
                 scope.as_str(),
                 caller.principal().as_str(),
@@ -320,6 +324,31 @@ impl Engine {
         } else {
             Err(full.into())
         }
+    }
+
+    /// Refuses values that would make the tenant's vault larger than it may be in bytes.
+    async fn room_for_values(
+        &self,
+        tenant: &TenantId,
+        key: &str,
+        values: &[&SecretValue],
+    ) -> Result<(), EngineError> {
+        let mut records = self.vault_records(tenant).await?;
+        records.retain(|record| record.key != key);
+        let others = self.vault_values(tenant, &records)?;
+        let all = others.iter().chain(values.iter().copied());
+        let actual: usize = all.map(|value| value.byte_len()).sum();
+        let limit = self.parts.policy.secret_bytes_max;
+        if sabotage!("a-vault-of-any-size", actual <= limit, true) {
+            return Ok(());
+        }
+        Err(Rejection::TooLarge {
+            field: "secrets",
+            unit: "bytes",
+            limit: limit as u64,
+            actual: actual as u64,
+        }
+        .into())
     }
 
     async fn write_secret(

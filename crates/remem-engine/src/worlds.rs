@@ -7,6 +7,7 @@ use crate::engine::Engine;
 use crate::error::EngineError;
 use crate::recall::within_bytes;
 use remem_core::admission::check_name;
+use remem_core::sabotage;
 use remem_core::{Batch, Permission, Rejection, Revision, RuleId, WorldId};
 use remem_store::{Outcome, Rule};
 
@@ -133,7 +134,26 @@ impl Engine {
         let fitting = within_bytes(&found, size, bytes_max).min(limit as usize);
         let more = found.len() > fitting;
         found.truncate(fitting);
-        Ok((found, more))
+        Ok((self.review_rules(caller, found).await?, more))
+    }
+
+    /// The rules as they are shown: without what became a secret since they were written.
+    async fn review_rules(
+        &self,
+        caller: &Caller,
+        found: Vec<Rule>,
+    ) -> Result<Vec<Rule>, EngineError> {
+        let secrets = self.rules(caller.tenant()).await?;
+        let policy = self.policy_of(caller);
+        let admission = secrets.admission(&policy, self.now());
+        let review = |mut rule: Rule| {
+            let clean = admission.rule_again(&rule.body).as_str().to_owned();
+            sabotage!("late-secrets-show-in-rules", rule.body = clean);
+            Ok::<_, EngineError>(rule)
+        };
+        let bytes = |rule: &Rule| cpu::of_text(&rule.body);
+        let cpu = &self.parts.cpu;
+        cpu.each(caller.tenant(), found, bytes, review).await
     }
 
     /// The rule that a text restates, if it restates one: what a put would be refused for.

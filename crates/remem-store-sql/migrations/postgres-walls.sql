@@ -78,6 +78,7 @@ GRANT SELECT, INSERT, DELETE ON remem.entry_tag, remem.posting, remem.entry_subj
 GRANT SELECT, INSERT, UPDATE, DELETE ON remem.signature TO {app};
 GRANT SELECT, INSERT, DELETE ON remem.vector TO {app};
 GRANT SELECT, INSERT ON remem.lineage, remem.action_link TO {app}; -- an action that rests on an entry is never taken back
+GRANT UPDATE (action, reference) ON remem.action_link TO {app}; -- its words can lose a secret, and go when the entry is forgotten
 GRANT SELECT, INSERT, UPDATE, DELETE ON remem.rule TO {app};
 GRANT SELECT ON remem.retention TO {app}, {worker};
 GRANT EXECUTE ON FUNCTION remem.shadowed_rule(text, bytea) TO {app};

@@ -94,6 +94,14 @@ pub trait Directory: Send + Sync {
         trust: Trust,
         permissions: &[Permission],
     ) -> Result<bool, StoreError>;
+    /// Calls the tenant's key of that name something else, unless its label is not `was` any more.
+    async fn relabel_key(
+        &self,
+        tenant: &TenantId,
+        id: &PrincipalId,
+        was: &str,
+        label: &str,
+    ) -> Result<bool, StoreError>;
     /// Revokes the tenant's key of that name; `false` if there is none (left) to revoke.
     async fn revoke_key(
         &self,

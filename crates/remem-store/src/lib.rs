@@ -25,4 +25,4 @@ pub use store::{
     Committed, Head, Outcome, Review, RowCursor, Snapshot, Stale, Store, StoreError, StoreFeatures,
     Work,
 };
-pub use workshop::{ActionLink, Answer, Faded, RetentionCount, RetentionState, Rule};
+pub use workshop::{ActionLink, Answer, Faded, Linked, RetentionCount, RetentionState, Rule};

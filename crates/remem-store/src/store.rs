@@ -5,7 +5,7 @@ use crate::read::{
     Around, Filter, Found, Page, Probe, ReadAt, ScopeStats, ScopeSummary, Tie, VectorCounts,
 };
 use crate::soundness::Damages;
-use crate::workshop::{ActionLink, Answer, Faded, RetentionCount, Rule};
+use crate::workshop::{ActionLink, Answer, Faded, Linked, RetentionCount, Rule};
 use async_trait::async_trait;
 use remem_core::{
     Actor, Batch, Entry, EntryId, Event, Fence, MemoryRef, ModelId, Record, RecordKind, Rejection,
@@ -119,6 +119,23 @@ pub trait Store: Send + Sync {
 
     /// The actions that rest on an entry, be it gone or not, oldest first.
     async fn links(&self, scope: &Scope, id: &EntryId) -> Result<Vec<ActionLink>, StoreError>;
+
+    /// The rules of all worlds, by world and name, after `after`.
+    async fn all_rules(
+        &self,
+        tenant: &TenantId,
+        after: Option<&(WorldId, RuleId)>,
+        limit: u32,
+    ) -> Result<Vec<(WorldId, Rule)>, StoreError>;
+
+    /// Entries that actions rest on, whosever they are, gone or not, in the store's own order after
+    /// `after`.
+    async fn linked(
+        &self,
+        tenant: &TenantId,
+        after: Option<RowCursor>,
+        limit: u32,
+    ) -> Result<Vec<Linked>, StoreError>;
 
     /// What holds the tenant's entries, or those of one memory, as far as the actor may see them.
     async fn retention(

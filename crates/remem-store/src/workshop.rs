@@ -2,7 +2,9 @@
 
 use crate::kin::EntryState;
 use crate::store::RowCursor;
-use remem_core::{Entry, EntryId, MemoryRef, PrincipalId, RuleId, Tier, Timestamp, Typology};
+use remem_core::{
+    ActionText, Entry, EntryId, MemoryRef, PrincipalId, RuleId, Tier, Timestamp, Typology,
+};
 
 /// An entry that answers a question, or did.
 #[derive(Clone, Debug, PartialEq)]
@@ -47,6 +49,21 @@ pub struct ActionLink {
     pub at: Timestamp,
     /// By whom.
     pub by: Option<PrincipalId>,
+}
+
+/// An entry with the actions that rest on it, as the pass that looks for late secrets reads them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Linked {
+    /// Its place in the store's own order.
+    pub row: RowCursor,
+    /// Its memory.
+    pub memory_ref: MemoryRef,
+    /// Its name.
+    pub id: EntryId,
+    /// Its text is gone.
+    pub is_erased: bool,
+    /// What the actions are called.
+    pub actions: Vec<ActionText>,
 }
 
 /// What holds an entry. Derived whenever it is asked for, never stored.

@@ -9,9 +9,12 @@ use remem_core::sabotage;
 use remem_core::webhook::{check_url, is_public, literal_address};
 use remem_engine::ports::{Post, PostError};
 use reqwest::dns::{Addrs, Name, Resolve, Resolving};
-use std::net::SocketAddr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
+
+/// A port for asking by which way an address is reached: any will do, as nothing is sent.
+const DISCARD: u16 = 9;
 
 /// An address behind a name is not one to connect to.
 #[derive(Debug, thiserror::Error)]
@@ -29,25 +32,48 @@ impl Resolve for PublicNames {
         Box::pin(async move {
             let found: Vec<SocketAddr> =
                 tokio::net::lookup_host((name.as_str(), 0)).await?.collect();
-            let addresses = public(found, allow_private)?;
+            let addresses = public(found, allow_private, is_own)?;
             Ok(Box::new(addresses.into_iter()) as Addrs)
         })
     }
 }
 
-/// All of them or none: a name that leads inside on one of its addresses is no public name.
-fn public(found: Vec<SocketAddr>, allow_private: bool) -> Result<Vec<SocketAddr>, NotPublic> {
+/// All of them or none: a name that leads inside on one of its addresses is no public name. A
+/// public address of this machine itself is inside.
+fn public(
+    found: Vec<SocketAddr>,
+    allow_private: bool,
+    is_own: impl Fn(IpAddr) -> bool,
+) -> Result<Vec<SocketAddr>, NotPublic> {
+    let is_outside = |address: &SocketAddr| {
+        let own = sabotage!("a-machine-posts-to-itself", is_own(address.ip()), false);
+        is_public(address.ip()) && !own
+    };
     if allow_private
         || sabotage!(
             "one-public-address-is-enough",
-            found.iter().all(|address| is_public(address.ip())),
-            found.iter().any(|address| is_public(address.ip()))
+            found.iter().all(is_outside),
+            found.iter().any(is_outside)
         )
     {
         Ok(found)
     } else {
         Err(NotPublic)
     }
+}
+
+/// Whether an address is one of this machine's own: then the machine would speak to it from that
+/// very address. Asks the routes and sends nothing.
+fn is_own(ip: IpAddr) -> bool {
+    let any: SocketAddr = match ip {
+        IpAddr::V4(_) => (Ipv4Addr::UNSPECIFIED, 0).into(),
+        IpAddr::V6(_) => (Ipv6Addr::UNSPECIFIED, 0).into(),
+    };
+    let from = UdpSocket::bind(any).and_then(|socket| {
+        socket.connect((ip, DISCARD))?;
+        socket.local_addr()
+    });
+    from.is_ok_and(|from| from.ip() == ip)
 }
 
 /// The port behind which webhooks are.
@@ -102,8 +128,9 @@ impl Post for Outbound {
         // The rules may have become stricter since it was registered; and literal addresses are
         // never looked up.
         check_url(url, self.allow_private).map_err(|_| PostError::Refused)?;
-        if literal_address(url).is_some_and(|ip| !self.allow_private && !is_public(ip)) {
-            return Err(PostError::Refused);
+        if let Some(ip) = literal_address(url) {
+            public(vec![(ip, DISCARD).into()], self.allow_private, is_own)
+                .map_err(|NotPublic| PostError::Refused)?;
         }
         let request = headers
             .into_iter()
@@ -193,6 +220,25 @@ mod tests {
         );
     }
 
+    /// A machine can have a public address itself: there, the routes answer as they do for its
+    /// loopback and its private ones here.
+    #[test]
+    fn a_public_address_of_the_machine_itself_is_inside() {
+        let outside: SocketAddr = "8.8.8.8:0".parse().unwrap();
+        let own: SocketAddr = "52.9.9.9:0".parse().unwrap();
+        let is_here = |ip: IpAddr| ip == own.ip();
+        assert!(public(vec![own], false, is_here).is_err());
+        assert!(public(vec![outside, own], false, is_here).is_err());
+        assert_eq!(public(vec![outside], false, is_here).unwrap(), [outside]);
+        assert_eq!(public(vec![own], true, is_here).unwrap(), [own]);
+        for here in ["127.0.0.1", "127.9.9.9", "::1"] {
+            assert!(is_own(here.parse().unwrap()), "{here}");
+        }
+        for away in ["8.8.8.8", "192.0.2.1", "2001:4860:4860::8888"] {
+            assert!(!is_own(away.parse().unwrap()), "{away}");
+        }
+    }
+
     /// A name that passes at registration may lead inside when it is looked up; each address is
     /// looked at.
     #[tokio::test]
@@ -200,9 +246,10 @@ mod tests {
         let address = |text: &str| text.parse::<SocketAddr>().unwrap();
         let outside = address("8.8.8.8:0");
         let inside = address("10.0.0.1:0");
-        assert_eq!(public(vec![outside], false).unwrap(), [outside]);
-        assert!(public(vec![outside, inside], false).is_err());
-        assert_eq!(public(vec![inside], true).unwrap(), [inside]);
+        let elsewhere = |_: IpAddr| false;
+        assert_eq!(public(vec![outside], false, elsewhere).unwrap(), [outside]);
+        assert!(public(vec![outside, inside], false, elsewhere).is_err());
+        assert_eq!(public(vec![inside], true, elsewhere).unwrap(), [inside]);
         // Through the client: the resolver refuses, and the reason comes out at the other end.
         let strict = Outbound::new(false);
         let refused = strict

@@ -158,9 +158,31 @@ pub enum Change {
         /// The entry.
         id: EntryId,
         /// What was done.
-        action: String,
-        /// Its name where it was done.
-        reference: String,
+        action: ActionText,
+    },
+    /// Replace the text of an action by what the rules of today leave of it. Does nothing unless it
+    /// is there as it was read.
+    Relink {
+        /// The memory.
+        memory_ref: MemoryRef,
+        /// The entry.
+        id: EntryId,
+        /// The text as it was read.
+        was: ActionText,
+        /// The text from now on; no other action of the entry has it.
+        action: ActionText,
+    },
+    /// Replace the text of a rule by what the rules of redaction leave of it today. Does nothing
+    /// unless it is there as it was read.
+    Reword {
+        /// The world.
+        world: WorldId,
+        /// The rule.
+        id: RuleId,
+        /// What it said when it was read.
+        was: StoredText,
+        /// What it says from now on.
+        body: RuleText,
     },
     /// Write a rule of a world, or take it away.
     Rule {
@@ -198,6 +220,35 @@ pub enum Change {
         /// It is no part of the log of the batch's run.
         apart: bool,
     },
+}
+
+/// What was done on the strength of an entry, in the words of whoever did it.
+#[derive(Clone, PartialEq, Eq)]
+pub struct ActionText {
+    /// What was done. Empty once the entry was forgotten.
+    pub action: String,
+    /// Its name where it was done.
+    pub reference: String,
+}
+
+/// The words are a caller's, so only their length is shown.
+impl std::fmt::Debug for ActionText {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("ActionText")
+            .field("bytes", &(self.action.len() + self.reference.len()))
+            .finish_non_exhaustive()
+    }
+}
+
+/// A text as it was read, by which a store tells whether it is still there.
+#[derive(Clone, PartialEq, Eq)]
+pub struct StoredText(pub String);
+
+/// The text is a caller's, so only its length is shown.
+impl std::fmt::Debug for StoredText {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "StoredText({})", self.0.len())
+    }
 }
 
 /// Why another entry stands for one that goes.
@@ -282,9 +333,11 @@ impl Change {
             | Change::Strip { memory_ref, .. }
             | Change::Strengthen { memory_ref, .. }
             | Change::Link { memory_ref, .. }
+            | Change::Relink { memory_ref, .. }
             | Change::Sign { memory_ref, .. }
             | Change::Embed { memory_ref, .. } => Some(memory_ref),
             Change::Rule { .. }
+            | Change::Reword { .. }
             | Change::Record { .. }
             | Change::Emit { .. }
             | Change::Hold
@@ -314,6 +367,7 @@ impl Change {
             Change::Record { .. }
             | Change::Erase { .. }
             | Change::Strip { .. }
+            | Change::Relink { .. }
             | Change::Sign { .. }
             | Change::Embed { .. }
             | Change::Hold
@@ -377,15 +431,14 @@ impl Change {
             Change::Strengthen { memory_ref, id, .. } => {
                 EventBody::Strengthened(EntryRef::new(memory_ref, id))
             }
-            Change::Link {
-                memory_ref,
-                id,
-                action,
-                ..
-            } => EventBody::Linked(Linked {
+            Change::Link { memory_ref, id, .. } => EventBody::Linked(Linked {
                 memory_ref: memory_ref.as_str().to_owned(),
                 memory_id: id.as_str().to_owned(),
-                action: action.clone(),
+            }),
+            Change::Reword { world, id, .. } => EventBody::RuleChanged(RuleRef {
+                world: world.as_str().to_owned(),
+                rule_id: id.as_str().to_owned(),
+                removed: false,
             }),
             Change::Rule { world, id, body } => EventBody::RuleChanged(RuleRef {
                 world: world.as_str().to_owned(),

@@ -2,17 +2,16 @@
 
 use serde::{Deserialize, Serialize};
 
-/// Payload of `memory.linked`.
+/// Payload of `memory.linked`. What was done, and its name there, are the caller's own words and
+/// stay with the link. Events from before that was so have the field `action`, which is passed over
+/// when they are read: their bytes are chained and cannot be written anew.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[serde(rename_all = "camelCase")]
 pub struct Linked {
     /// The memory.
     pub memory_ref: String,
     /// The entry.
     pub memory_id: String,
-    /// What was done on the strength of it. Its reference stays with the link: it is the caller's
-    /// own word.
-    pub action: String,
 }
 
 /// Payload of `rule.changed`.

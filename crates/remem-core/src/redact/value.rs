@@ -40,6 +40,12 @@ impl SecretValue {
         self.value.chars().count() >= FLOOR_CHARS
     }
 
+    /// How many bytes it has.
+    #[must_use]
+    pub fn byte_len(&self) -> usize {
+        self.plain().len()
+    }
+
     pub(super) fn plain(&self) -> &str {
         &self.value
     }

@@ -146,3 +146,48 @@ proptest! {
         }
     }
 }
+
+/// What the guard asks of stored sets says what the plain comparison says, whatever it reads.
+#[test]
+fn the_verdict_over_stored_sets_is_that_of_the_plain_comparison() {
+    let mut state = 7_u64;
+    let mut random = |below: u64| {
+        state = state
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1);
+        (state >> 33) % below
+    };
+    let mut verdicts = [0; 2];
+    for _ in 0..20_000 {
+        let size = 1 + random(60);
+        // Sets that differ in about as many places as decide.
+        let differing = random(size / 4 + 2);
+        let base: Vec<u32> = (0..size).map(|_| random(1 << 24) as u32).collect();
+        let mut changed = base.clone();
+        for _ in 0..differing {
+            let at = random(size) as usize;
+            match random(3) {
+                0 => changed[at] = random(1 << 24) as u32,
+                1 => changed.push(random(1 << 24) as u32),
+                _ => changed[at] = base[0],
+            }
+        }
+        let [left, right] = [base, changed].map(|mut values| {
+            values.sort_unstable();
+            values.dedup();
+            Trigrams(values)
+        });
+        let plain = left.shadows(&right);
+        verdicts[usize::from(plain)] += 1;
+        assert_eq!(left.shadows_stored(&right.to_bytes()), Some(plain));
+        assert_eq!(right.shadows_stored(&left.to_bytes()), Some(plain));
+    }
+    assert!(verdicts.iter().all(|count| *count > 1_000), "{verdicts:?}");
+    let empty = Trigrams::default();
+    assert_eq!(empty.shadows_stored(&[]), Some(empty.shadows(&empty)));
+    let some = Trigrams::of("some words");
+    assert_eq!(some.shadows_stored(&[0, 0]), None, "no whole trigram");
+    let mut bytes = some.to_bytes();
+    bytes.rotate_left(3);
+    assert_eq!(some.shadows_stored(&bytes), None, "no order");
+}

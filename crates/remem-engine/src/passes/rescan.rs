@@ -4,8 +4,11 @@
 //!
 //! Readers never saw it since it was set (they look again at what is under other rules); this pass
 //! takes it off the disk. Each step commits what it changed together with the place it reached, so
-//! a crash repeats a step at the most. Writes that were admitted under the old rules, here or on
-//! another node, may land behind the walk: a second one follows when all of them must have.
+//! a crash repeats a step at the most, and a step ends with so many bytes. Writes that were admitted
+//! under the old rules, here or on another node, may land behind the walk: a second one follows when
+//! all of them must have.
+
+mod beside;
 
 use crate::archive;
 use crate::cpu;
@@ -14,11 +17,13 @@ use crate::error::EngineError;
 use crate::proposals;
 use crate::registry::{Mode, PassReport};
 use crate::secrets::Rules;
+use crate::webhook::Hook;
 use remem_core::event::FileRef;
 use remem_core::sabotage;
 use remem_core::{
-    Admission, Admitted, Batch, Entry, EntryId, EventBody, Fence, Policy, Precondition, Record,
-    RecordBody, RecordKind, Redactor, ShapePolicy, TenantId, Timestamp,
+    Admission, Admitted, Batch, Entry, EntryId, EventBody, Facets, Fence, InteractionId, Policy,
+    Precondition, Record, RecordBody, RecordKind, Redactor, RuleId, ShapePolicy, TenantId,
+    Timestamp, WorldId,
 };
 use remem_store::{RowCursor, StoreError};
 use serde_json::{Map, Value, json};
@@ -28,14 +33,18 @@ use std::sync::Arc;
 const NAME: &str = "rescan";
 /// Bounds of one activation, which must end long before its lease does.
 const STEPS_MAX: u32 = 100;
-const TIME_MS_MAX: i64 = 10_000;
+const TIME_MS_MAX: i64 = 2_000;
+/// Texts of one step: what costs most takes about a second, and then the next tenant has its turn.
+const STEP_BYTES_MAX: usize = 256 * 1024;
+/// Which places a walk goes through. Who walked through fewer begins anew.
+const REACH: u64 = 2;
 /// A request that took its rules before a secret was set has been committed or given up after so
 /// long.
 const SETTLED_MS: i64 = 30_000;
 /// Walks that finish the work on one set of rules.
 const WALKS: u64 = 2;
 /// Records with texts of callers.
-const KINDS: [RecordKind; 18] = [
+const KINDS: [RecordKind; 19] = [
     RecordKind::File,
     RecordKind::FileVersion,
     RecordKind::Run,
@@ -54,6 +63,7 @@ const KINDS: [RecordKind; 18] = [
     RecordKind::Proposal,
     RecordKind::ProposalRevision,
     RecordKind::Gate,
+    RecordKind::Webhook,
 ];
 /// A record that somebody else keeps changing is left to the next activation.
 const TRIES: u32 = 4;
@@ -75,6 +85,11 @@ enum Place {
     Entries(Option<RowCursor>),
     /// In the kind of this number, after the record of this name.
     Records(usize, Option<String>),
+    /// After the rule of this world and name.
+    Rules(Option<(WorldId, RuleId)>),
+    /// After the actions of the entry at this place.
+    Actions(Option<RowCursor>),
+    Labels,
 }
 
 /// Rules that what is stored was not yet held against.
@@ -199,12 +214,35 @@ impl Walk<'_> {
         match self.progress.place.clone() {
             Place::Entries(after) => self.entries(after).await,
             Place::Records(kind, after) => self.records(kind, after).await,
+            Place::Rules(after) => self.world_rules(after).await,
+            Place::Actions(after) => self.actions(after).await,
+            Place::Labels => {
+                let changed = self.labels().await?;
+                self.progress.walks += 1;
+                let batch = self.batch().await?;
+                self.commit(batch, Place::Entries(None), changed).await
+            }
         }
+    }
+
+    /// How many of the items one step takes: at least one, and all of them where nothing is
+    /// written, since then what was looked at does not come off the list.
+    fn fitting<T>(&self, items: &[T], bytes: impl Fn(&T) -> usize) -> usize {
+        if self.mode == Mode::DryRun {
+            return items.len();
+        }
+        let mut left = STEP_BYTES_MAX;
+        let fits = |item: &&T| {
+            let fits = left > 0;
+            left = left.saturating_sub(bytes(item));
+            fits
+        };
+        items.iter().take_while(fits).count()
     }
 
     async fn entries(&mut self, after: Option<RowCursor>) -> Result<(), EngineError> {
         let store = &self.engine.parts.store;
-        let found = store
+        let mut found = store
             .stale(
                 self.tenant,
                 self.progress.scan,
@@ -212,9 +250,16 @@ impl Walk<'_> {
                 self.policy.rescan_batch_max,
             )
             .await?;
-        let place = found
-            .next
-            .map_or(Place::Records(0, None), |next| Place::Entries(Some(next)));
+        let fitting = self.fitting(&found.entries, bytes_of);
+        // What is written anew is not found again: the next step goes on where this one began.
+        let place = if fitting < found.entries.len() {
+            found.entries.truncate(fitting);
+            Place::Entries(after)
+        } else {
+            found
+                .next
+                .map_or(Place::Records(0, None), |next| Place::Entries(Some(next)))
+        };
         self.report.examined += found.entries.len() as u64;
         let (admitted, changed) = self.readmit(found.entries).await?;
         let batch = admitted
@@ -256,13 +301,12 @@ impl Walk<'_> {
             })
         );
         let Some(kind) = kind else {
-            self.progress.walks += 1;
             let batch = self.batch().await?;
-            return self.commit(batch, Place::Entries(None), 0).await;
+            return self.commit(batch, Place::Rules(None), 0).await;
         };
         for tried in 1.. {
             let limit = self.policy.rescan_batch_max;
-            let found = if kind.is_inert() {
+            let mut found = if kind.is_inert() {
                 self.engine
                     .inert_to_rescan(self.tenant, kind, after.as_deref(), limit)
                     .await?
@@ -273,9 +317,13 @@ impl Walk<'_> {
                     .records(self.tenant, kind, "", after.as_deref(), limit)
                     .await?
             };
+            let is_last = found.len() < limit as usize;
+            let fitting = self.fitting(&found, |record| bytes_of_map(&record.body));
+            let is_last = is_last && fitting == found.len();
+            found.truncate(fitting);
             let last = found
                 .last()
-                .filter(|_| found.len() == limit as usize)
+                .filter(|_| !is_last)
                 .map(|last| last.key.clone());
             let place = last.map_or(Place::Records(number + 1, None), |last| {
                 Place::Records(number, Some(last))
@@ -311,6 +359,13 @@ impl Walk<'_> {
         records.retain(|record| {
             record.kind != RecordKind::Run || record.body.get("status") != Some(&json!("running"))
         });
+        // Of a webhook, what is sealed stays as it is.
+        let clean = |record: &Record| match record.kind {
+            RecordKind::Webhook => Hook::read(record)
+                .map(|hook| hook.body(&self.policy, &self.rules, Timestamp(0)))
+                .filter(|_| sabotage!("late-secrets-stay-in-tags-of-webhooks", true, false)),
+            _ => Some(admission.record(record.body.clone())),
+        };
         // An archive is named by its bytes, an artifact known by their hash: others cannot take
         // their place.
         let kept = |body, record: &Record| match record.kind {
@@ -318,9 +373,8 @@ impl Walk<'_> {
             _ => proposals::erased(&admission, record).unwrap_or(body),
         };
         let look = |record: Record| {
-            let body = admission.record(record.body.clone());
-            let changed = *body.map() != record.body;
-            let body = changed.then(|| kept(body, &record));
+            let body = clean(&record).filter(|body| *body.map() != record.body);
+            let body = body.map(|body| kept(body, &record));
             Ok::<_, EngineError>(body.map(|body| (record, body)))
         };
         let bytes = |record: &Record| cpu::of_map(&record.body);
@@ -382,6 +436,26 @@ impl Walk<'_> {
     }
 }
 
+fn bytes_of(entry: &Entry) -> usize {
+    let tags: usize = entry.tags.iter().map(String::len).sum();
+    entry.content.len() + tags + entry.metadata.as_ref().map_or(0, bytes_of_map)
+}
+
+fn bytes_of_map(map: &Map<String, Value>) -> usize {
+    map.iter()
+        .map(|(name, value)| name.len() + bytes_of_value(value))
+        .sum()
+}
+
+fn bytes_of_value(value: &Value) -> usize {
+    match value {
+        Value::String(text) => text.len(),
+        Value::Array(items) => items.iter().map(bytes_of_value).sum(),
+        Value::Object(map) => bytes_of_map(map),
+        _ => 0,
+    }
+}
+
 fn differ(entry: &Entry, anew: &Admitted) -> bool {
     let metadata = anew
         .metadata()
@@ -389,20 +463,39 @@ fn differ(entry: &Entry, anew: &Admitted) -> bool {
     entry.content != anew.content()
         || !entry.tags.iter().map(String::as_str).eq(anew.tags())
         || entry.metadata != metadata
+        || names(&entry.facets) != names(anew.facets())
+}
+
+/// The names beside a text that are callers' own.
+fn names(facets: &Facets) -> (&WorldId, Option<&str>, Option<&InteractionId>) {
+    (
+        &facets.world,
+        facets.slot.as_deref(),
+        facets.interaction.as_ref(),
+    )
 }
 
 impl Progress {
     fn read(body: &Map<String, Value>) -> Option<Progress> {
         let text = |name: &str| body.get(name).and_then(Value::as_str);
         let number = |name: &str| body.get(name).and_then(Value::as_i64);
-        let place = match number("kind") {
-            Some(kind) => Place::Records(
+        if number("reach") != Some(REACH.cast_signed()) {
+            return None;
+        }
+        let row = || number("row").map(|row| RowCursor(number("scope").unwrap_or(0), row));
+        let rule = || {
+            let world = WorldId::parse(text("world")?)?;
+            Some((world, RuleId::parse(text("after")?)?))
+        };
+        let place = match (number("kind"), text("place")) {
+            (Some(kind), _) => Place::Records(
                 usize::try_from(kind).ok()?,
                 text("after").map(str::to_owned),
             ),
-            None => Place::Entries(
-                number("row").map(|row| RowCursor(number("scope").unwrap_or(0), row)),
-            ),
+            (None, Some("rules")) => Place::Rules(rule()),
+            (None, Some("actions")) => Place::Actions(row()),
+            (None, Some("labels")) => Place::Labels,
+            (None, _) => Place::Entries(row()),
         };
         let walks = u64::try_from(number("walks")?).ok()?;
         Some(Progress {
@@ -416,12 +509,23 @@ impl Progress {
     /// Names and numbers of the host's own making, some of which look like a secret to whoever
     /// looks hard: kept as they are.
     fn written(&self) -> RecordBody {
-        let mut body = json!({"scan": format!("{:016x}", self.scan), "since": self.since.0, "walks": self.walks});
+        let mut body = json!({"scan": format!("{:016x}", self.scan), "since": self.since.0, "walks": self.walks, "reach": REACH});
+        if let Place::Entries(Some(RowCursor(scope, row)))
+        | Place::Actions(Some(RowCursor(scope, row))) = &self.place
+        {
+            body["scope"] = json!(scope);
+            body["row"] = json!(row);
+        }
         match &self.place {
-            Place::Entries(None) => {}
-            Place::Entries(Some(RowCursor(scope, row))) => {
-                body["scope"] = json!(scope);
-                body["row"] = json!(row);
+            Place::Entries(_) => {}
+            Place::Actions(_) => body["place"] = json!("actions"),
+            Place::Labels => body["place"] = json!("labels"),
+            Place::Rules(after) => {
+                body["place"] = json!("rules");
+                if let Some((world, id)) = after {
+                    body["world"] = json!(world.as_str());
+                    body["after"] = json!(id.as_str());
+                }
             }
             Place::Records(kind, after) => {
                 body["kind"] = json!(kind);
@@ -453,6 +557,11 @@ mod tests {
             Place::Entries(Some(RowCursor(3, 12_345_678))),
             Place::Records(0, None),
             Place::Records(3, Some("run_1/000".to_owned())),
+            Place::Rules(None),
+            Place::Rules(WorldId::parse("w").zip(RuleId::parse("r"))),
+            Place::Actions(None),
+            Place::Actions(Some(RowCursor(3, 12_345_678))),
+            Place::Labels,
         ];
         for place in places {
             let progress = Progress {

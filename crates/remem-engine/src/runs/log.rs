@@ -4,6 +4,7 @@ use crate::caller::Caller;
 use crate::engine::Engine;
 use crate::error::EngineError;
 use crate::feed::FeedPlace;
+use crate::sight::review;
 use remem_core::sabotage;
 use remem_core::{Event, EventKind, Permission, Revision, RunId, TenantId};
 use std::sync::Arc;
@@ -33,7 +34,7 @@ impl Engine {
     ) -> Result<(Vec<Event>, bool), EngineError> {
         caller.require(Permission::RunsRead)?;
         let id = RunId::parse(id).ok_or(EngineError::NotFound)?;
-        let events = self
+        let mut events = self
             .parts
             .store
             .run_events(
@@ -43,6 +44,8 @@ impl Engine {
                 self.parts.policy.events_page_max,
             )
             .await?;
+        let rules = self.rules(caller.tenant()).await?;
+        events.iter_mut().for_each(|event| review(&rules, event));
         let first = if from == 0 {
             Vec::new()
         } else {
@@ -190,11 +193,13 @@ impl RunFeed {
         let engine = self.place.engine().clone();
         while !self.ended && engine.still_valid(&self.caller).await.is_ok() {
             let step = engine.next_step(self.caller.tenant(), &self.id, &mut self.watch);
-            let events = engine
+            let mut events = engine
                 .parts
                 .store
                 .run_events(self.caller.tenant(), &self.id, self.from, PAGE)
                 .await?;
+            let rules = engine.rules(self.caller.tenant()).await?;
+            events.iter_mut().for_each(|event| review(&rules, event));
             if let Some(last) = events.last() {
                 self.from += events.len() as u64;
                 self.ended = ends(last);

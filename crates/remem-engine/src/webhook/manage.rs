@@ -202,7 +202,7 @@ impl Engine {
         let Hook {
             id,
             events,
-            tags,
+            mut tags,
             fingerprint,
             created_at,
             paused,
@@ -210,6 +210,12 @@ impl Engine {
             others,
             ..
         } = hook;
+        let policy = self.policy_of(caller);
+        let admission = rules.admission(&policy, self.now());
+        for tag in &mut tags {
+            let clean = admission.short_text(tag);
+            sabotage!("late-secrets-show-in-tags-of-webhooks", *tag = clean);
+        }
         let health = others
             .filter(|_| sabotage!("how-a-webhook-does-tells-of-one-s-own", !is_own, false))
             .unwrap_or(health);

@@ -3,6 +3,7 @@
 
 use super::Hook;
 use crate::engine::Engine;
+use crate::sight::review;
 use remem_core::{Event, TenantId};
 use ring::hmac;
 use std::time::Duration;
@@ -46,6 +47,12 @@ pub(crate) fn hex(bytes: &[u8]) -> String {
 impl Engine {
     /// Sends one event. What webhooks are never sent is taken for delivered.
     pub(crate) async fn send(&self, tenant: &TenantId, hook: &Hook, event: &Event) -> Attempt {
+        let Ok(rules) = self.rules(tenant).await else {
+            return Attempt::Failed("vault_locked".to_owned());
+        };
+        let mut event = event.clone();
+        review(&rules, &mut event);
+        let event = &event;
         let Some(body) = (self.parts.envelope)(tenant, event) else {
             return Attempt::Delivered;
         };

@@ -256,6 +256,26 @@ async fn nothing_gives_a_value_back() {
 }
 
 #[tokio::test]
+async fn a_vault_is_bounded_in_bytes() {
+    let policy = Policy {
+        secret_bytes_max: 100,
+        ..Policy::default()
+    };
+    let host = TestServer::with_policy(policy, vec![]).await;
+    let value = |letter: &str| letter.repeat(20);
+    for (name, letter) in [("a", "a1"), ("b", "b2")] {
+        assert_eq!(set(&host, name, &value(letter)).await.status, 201);
+    }
+    assert_eq!(set(&host, "c", &value("c3")).await.status, 422);
+    assert_eq!(set(&host, "c", "a-short-value").await.status, 201);
+    assert_eq!(
+        rotate(&host, "a", &value("d4")).await.status,
+        422,
+        "earlier values count"
+    );
+}
+
+#[tokio::test]
 async fn names_are_listed_in_pages() {
     let host = TestServer::with_policy(
         Policy {

@@ -1,4 +1,4 @@
--- A hash over all columns of each row: see the tenants' step `0009_row_hash`.
+-- A hash over all columns of each row: see the tenants' step `0010_row_hash`.
 
 CREATE TABLE hash_fill (                    -- tables with rows from before this step
   name TEXT NOT NULL PRIMARY KEY

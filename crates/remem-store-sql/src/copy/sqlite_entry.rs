@@ -3,6 +3,7 @@
 //! afterwards.
 
 use super::rows::EntryRow;
+use crate::sqlite::beside;
 use remem_core::sabotage_sql;
 use rusqlite::{Connection, OptionalExtension, params};
 
@@ -130,7 +131,7 @@ fn change_entry(
         .execute(params![tenant, row.scope_id, row_id])?;
     let sql = "UPDATE entry SET content = ?3, tags = ?4, metadata = ?5, content_hash = ?6, scan = ?7, rev_to = ?8, removed_reason = ?9,
                  erased_at = ?10, removed_by_run = ?11, rev_from = ?12, support = ?13, valid_at = ?14, invalid_at = ?15,
-                 ended_at = ?16, evidence = ?17, slot = NULL,
+                 ended_at = ?16, evidence = ?17, slot = NULL, world = ?18, interaction = ?19,
                  replaced_by = CASE WHEN removed_reason = 'superseded' AND ?9 = 'superseded' THEN replaced_by END
                WHERE tenant_id = ?1 AND row_id = ?2";
     let text = (&row.content, &row.tags, &row.metadata, &row.content_hash);
@@ -143,10 +144,30 @@ fn change_entry(
     let more = (row.rev_from, row.support);
     let window = (row.valid_at, row.invalid_at, row.ended_at, &row.evidence);
     let values = params![
-        tenant, row_id, text.0, text.1, text.2, text.3, row.scan, end.0, end.1, end.2, end.3,
-        more.0, more.1, window.0, window.1, window.2, window.3
+        tenant,
+        row_id,
+        text.0,
+        text.1,
+        text.2,
+        text.3,
+        row.scan,
+        end.0,
+        end.1,
+        end.2,
+        end.3,
+        more.0,
+        more.1,
+        window.0,
+        window.1,
+        window.2,
+        window.3,
+        row.world,
+        row.interaction
     ];
     db.prepare_cached(sabotage_sql!(sql))?.execute(values)?;
+    if row.erased_at.is_some() {
+        beside::unlink(db, tenant, row.scope_id, row_id)?;
+    }
     index_entry(db, tenant, row)
 }
 

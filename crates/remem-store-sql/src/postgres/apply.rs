@@ -3,7 +3,7 @@
 
 use super::load::{RecordRow, Repeat, Working};
 use super::save::{NewRecord, RunPlace, Writes};
-use super::{entry, lineage, tie, vector, workshop};
+use super::{beside, entry, lineage, tie, vector, workshop};
 use crate::stored::{outcomes_from_stored, outcomes_to_stored};
 use remem_core::event::{Link, chain_hash};
 use remem_core::sabotage;
@@ -122,15 +122,26 @@ pub(super) fn apply<'a>(
                 memory_ref,
                 id,
                 action,
-                reference,
-            } => workshop::link(
+            } => workshop::link(batch, working, writes, (memory_ref, id), action, before),
+            Change::Relink {
+                memory_ref,
+                id,
+                was,
+                action,
+            } => beside::relink(
                 batch,
                 working,
                 writes,
                 (memory_ref, id),
-                (action, reference),
+                (was, action),
                 before,
             ),
+            Change::Reword {
+                world,
+                id,
+                was,
+                body,
+            } => beside::reword(batch, working, writes, (world, id), (was, body), before),
             Change::Rule { world, id, body } => {
                 workshop::rule(batch, working, writes, (world, id), body.as_ref(), before)
             }

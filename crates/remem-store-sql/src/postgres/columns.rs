@@ -297,6 +297,9 @@ pub(super) struct Rewrites {
     pub tags: Vec<String>,
     pub metadata: Vec<Option<String>>,
     pub hash: Vec<Vec<u8>>,
+    pub world: Vec<Option<String>>,
+    pub slot: Vec<Option<String>>,
+    pub interaction: Vec<Option<String>>,
 }
 
 impl Rewrites {
@@ -309,6 +312,9 @@ impl Rewrites {
             rewrites.content.push(text.content.as_bytes().to_vec());
             rewrites.tags.push(text.tags.clone());
             rewrites.metadata.push(text.metadata.clone());
+            rewrites.world.push(text.world.clone());
+            rewrites.slot.push(text.slot.clone());
+            rewrites.interaction.push(text.interaction.clone());
             rewrites
                 .hash
                 .push(content_hash(text.content.as_bytes()).to_vec());

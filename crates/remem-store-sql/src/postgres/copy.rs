@@ -251,6 +251,9 @@ impl<'a> Changes<'a> {
             content: row.content.clone(),
             tags: row.tags.clone(),
             metadata: row.metadata.clone(),
+            world: row.world.clone(),
+            slot: None, // it may only move when all windows have
+            interaction: row.interaction.clone(),
         };
         self.index.rewrites.insert((row.scope_id, old.row_id), text);
         let words = terms::words(&String::from_utf8_lossy(&old.content));
@@ -262,6 +265,8 @@ impl<'a> Changes<'a> {
             self.index
                 .untag(row.scope_id, old.row_id, &old.tags, row.created_at, &row.id);
             self.index.erasure(row.scope_id, old.row_id, at);
+            let place = (row.scope_id, old.row_id);
+            self.index.workshop.beside.unlink(place);
             return;
         }
         let new = terms::words(&row.content);

@@ -269,6 +269,25 @@ impl Directory for PostgresDirectory {
             .is_empty())
     }
 
+    async fn relabel_key(
+        &self,
+        tenant: &TenantId,
+        id: &PrincipalId,
+        was: &str,
+        label: &str,
+    ) -> Result<bool, StoreError> {
+        let sql = "UPDATE remem.api_key SET label = $4 WHERE tenant_id = $1 AND key_id = $2 AND label = $3 RETURNING key_id";
+        let name = tenant.as_str();
+        let id = id.as_str();
+        Ok(!self
+            .change(
+                Identity::tenant(tenant),
+                call(sql, &[&name, &id, &was, &label]),
+            )
+            .await?
+            .is_empty())
+    }
+
     async fn revoke_key(
         &self,
         tenant: &TenantId,

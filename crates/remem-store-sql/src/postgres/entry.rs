@@ -232,6 +232,12 @@ pub(super) fn erase(
     };
     entry.erased = true;
     let row = (entry.scope_id, entry.row_id);
+    if entry.linked {
+        sabotage!(
+            "postgres-what-actions-are-called-outlives-their-entry",
+            writes.workshop.beside.unlink(row)
+        );
+    }
     working.erased_rows.insert(row);
     sabotage!(
         "postgres-a-signature-outlives-its-text",
@@ -292,11 +298,15 @@ pub(super) fn rewrite(
     let content = admitted.content();
     let tags_text = Value::from(tags.clone()).to_string();
     let metadata = admitted.metadata();
+    let facets = admitted.facets();
     let text = NewText {
         scan: admitted.scan().cast_signed(),
         content: content.to_owned(),
         tags: tags_text.clone(),
         metadata: metadata.map(str::to_owned),
+        world: Some(facets.world.as_str().to_owned()),
+        slot: facets.slot.clone(),
+        interaction: facets.interaction.as_ref().map(|id| id.as_str().to_owned()),
     };
     writes.rewrites.insert((entry.scope_id, entry.row_id), text);
     if (content.as_bytes(), &tags_text, metadata)

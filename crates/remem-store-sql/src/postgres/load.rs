@@ -215,7 +215,7 @@ impl<'a> Names<'a> {
                     .for_each(|(memory_ref, source)| self.entry(memory_ref, source));
             }
             Change::Emit { .. } => {}
-            Change::Rule { world, id, .. } => {
+            Change::Rule { world, id, .. } | Change::Reword { world, id, .. } => {
                 self.rules.insert((world.as_str(), id.as_str()));
             }
             Change::Strengthen { memory_ref, id, .. }
@@ -251,6 +251,10 @@ impl<'a> Names<'a> {
             Change::Link { memory_ref, id, .. } => {
                 self.links = true;
                 self.ending(memory_ref, id);
+            }
+            Change::Relink { memory_ref, id, .. } => {
+                self.links = true;
+                self.entry(memory_ref, id);
             }
             Change::Delete { memory_ref, id }
             | Change::Expire { memory_ref, id }

@@ -5,6 +5,7 @@
 //! `maintain`, `verify`, and nobody but `gate` uses a connection of a pool.
 
 mod apply;
+mod beside;
 mod columns;
 mod connect;
 mod connections;
@@ -51,9 +52,9 @@ use remem_core::{
     RuleId, RunId, Scope, Seq, Subject, TenantId, Timestamp, WorldId,
 };
 use remem_store::{
-    ActionLink, Answer, Around, Committed, Faded, Filter, Found, Head, Lineage, Page, Probe,
-    ReadAt, RetentionCount, Review, RowCursor, Rule, ScopeStats, ScopeSummary, Signed, Snapshot,
-    Stale, Store, StoreError, StoreFeatures, Tie, Trace, VectorCounts, Work,
+    ActionLink, Answer, Around, Committed, Faded, Filter, Found, Head, Lineage, Linked, Page,
+    Probe, ReadAt, RetentionCount, Review, RowCursor, Rule, ScopeStats, ScopeSummary, Signed,
+    Snapshot, Stale, Store, StoreError, StoreFeatures, Tie, Trace, VectorCounts, Work,
 };
 use shared::Shared;
 use std::sync::Arc;
@@ -366,6 +367,24 @@ impl Store for PostgresStore {
 
     async fn links(&self, scope: &Scope, id: &EntryId) -> Result<Vec<ActionLink>, StoreError> {
         self.shared.gate.links(scope, id).await
+    }
+
+    async fn all_rules(
+        &self,
+        tenant: &TenantId,
+        after: Option<&(WorldId, RuleId)>,
+        limit: u32,
+    ) -> Result<Vec<(WorldId, Rule)>, StoreError> {
+        self.shared.gate.all_rules(tenant, after, limit).await
+    }
+
+    async fn linked(
+        &self,
+        tenant: &TenantId,
+        after: Option<RowCursor>,
+        limit: u32,
+    ) -> Result<Vec<Linked>, StoreError> {
+        self.shared.gate.linked(tenant, after, limit).await
     }
 
     async fn retention(

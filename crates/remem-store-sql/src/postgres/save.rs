@@ -138,6 +138,9 @@ pub(super) struct NewText {
     pub content: String,
     pub tags: String,
     pub metadata: Option<String>,
+    pub world: Option<String>,
+    pub slot: Option<String>,
+    pub interaction: Option<String>,
 }
 
 #[derive(Default)]
@@ -388,9 +391,10 @@ const OLD_POSTINGS: &str =
     "DELETE FROM remem.posting p USING unnest($2::bigint[], $3::bigint[], $4::bigint[]) AS o (scope_id, word, row_id)
      WHERE p.tenant_id = $1 AND p.scope_id = o.scope_id AND p.word = o.word AND p.row_id = o.row_id";
 const REWRITE: &str =
-    "UPDATE remem.entry e SET scan = o.scan, content = o.content, tags = o.tags, metadata = o.metadata, content_hash = o.hash
-     FROM unnest($2::bigint[], $3::bigint[], $4::bigint[], $5::bytea[], $6::text[], $7::text[], $8::bytea[])
-       AS o (scope_id, row_id, scan, content, tags, metadata, hash)
+    "UPDATE remem.entry e SET scan = o.scan, content = o.content, tags = o.tags, metadata = o.metadata, content_hash = o.hash,
+       world = o.world, slot = o.slot, interaction = coalesce(o.interaction, e.interaction)
+     FROM unnest($2::bigint[], $3::bigint[], $4::bigint[], $5::bytea[], $6::text[], $7::text[], $8::bytea[], $9::text[], $10::text[],
+       $11::text[]) AS o (scope_id, row_id, scan, content, tags, metadata, hash, world, slot, interaction)
      WHERE e.tenant_id = $1 AND e.scope_id = o.scope_id AND e.row_id = o.row_id";
 const STATE: &str = "UPDATE remem.entry e SET rev_from = o.rev_from, rev_to = o.rev_to, removed_reason = o.reason, removed_by_run = o.run,
        replaced_by = o.by, support = o.support, valid_at = o.valid_at, invalid_at = o.invalid_at, ended_at = o.ended_at, evidence = o.evidence
@@ -525,6 +529,9 @@ pub(super) fn calls<'a>(saving: &Saving<'a>, writes: &'a Writes<'a>) -> Vec<Call
                 &w.tags,
                 &w.metadata,
                 &w.hash,
+                &w.world,
+                &w.slot,
+                &w.interaction,
             ],
         ),
     );

@@ -46,7 +46,8 @@ const SERIES: [(&str, &[Step]); 2] = [
             step!("postgres", 6, "0006_tie"),
             step!("postgres", 7, "0007_workshop"),
             step!("postgres", 8, "0008_recall"),
-            step!("postgres", 9, "0009_row_hash"),
+            step!("postgres", 9, "0009_action_text"),
+            step!("postgres", 10, "0010_row_hash"),
         ],
     ),
 ];

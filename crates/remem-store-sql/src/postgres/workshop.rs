@@ -9,8 +9,8 @@ use super::save::Writes;
 use super::{entry, tie};
 use remem_core::sabotage;
 use remem_core::{
-    Actor, Batch, Closing, EntryId, Evidence, MemoryRef, PrincipalId, Reason, Revision, RuleId,
-    RuleText, Scope, TenantId, Timestamp, WorldId,
+    ActionText, Actor, Batch, Closing, EntryId, Evidence, MemoryRef, PrincipalId, Reason, Revision,
+    RuleId, RuleText, Scope, TenantId, Timestamp, WorldId,
 };
 use remem_store::{
     ActionLink, Answer, EntryState, Faded, Outcome, RetentionCount, RetentionState, RowCursor,
@@ -239,7 +239,7 @@ pub(super) fn link(
     working: &mut Working,
     writes: &mut Writes<'_>,
     (memory_ref, id): Place<'_>,
-    (action, reference): (&str, &str),
+    text: &ActionText,
     before: Revision,
 ) -> Outcome {
     let Some(entry) = working
@@ -252,8 +252,8 @@ pub(super) fn link(
     let key = (
         entry.scope_id,
         entry.row_id,
-        action.to_owned(),
-        reference.to_owned(),
+        text.action.clone(),
+        text.reference.clone(),
     );
     if working.links.contains(&key) || !writes.workshop.linked.insert(key.clone()) {
         return Outcome::Nothing;
@@ -321,6 +321,8 @@ pub(super) struct Kept {
     link_columns: LinkColumns,
     rule_columns: (Vec<String>, Vec<String>, Vec<String>, Vec<i64>),
     gone: (Vec<String>, Vec<String>),
+    /// What the group does to texts that are there.
+    pub beside: super::beside::Kept,
     /// The group is one batch.
     pub alone: bool,
 }
@@ -369,6 +371,7 @@ impl Kept {
             !l.0.is_empty(),
             call(LINK, &[t, &l.0, &l.1, &l.2, &l.3, &l.4, &l.5]),
         );
+        self.beside.calls(t, add);
         add(
             !self.alone && !self.gone.0.is_empty(),
             call(UNRULE, &[t, &self.gone.0, &self.gone.1]),
@@ -471,7 +474,7 @@ impl Gate {
 
     pub async fn links(&self, scope: &Scope, id: &EntryId) -> Result<Vec<ActionLink>, StoreError> {
         let sql = format!(
-            "SELECT l.action, l.reference, l.linked_at, l.linked_by FROM remem.entry e
+            "SELECT l.action, CASE WHEN l.action = '' THEN '' ELSE l.reference END, l.linked_at, l.linked_by FROM remem.entry e
              JOIN remem.action_link l ON l.tenant_id = e.tenant_id AND l.scope_id = e.scope_id AND l.row_id = e.row_id
              WHERE e.tenant_id = $1 AND e.scope_id = {SCOPE} AND e.id_hash = $3 AND e.id = $4 ORDER BY l.linked_at, l.action, l.reference"
         );

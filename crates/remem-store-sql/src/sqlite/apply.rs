@@ -176,8 +176,19 @@ impl<'a> Applying<'a> {
                 memory_ref,
                 id,
                 action,
-                reference,
-            } => self.link_action((memory_ref, id), (action, reference), before),
+            } => self.link_action((memory_ref, id), action, before),
+            Change::Relink {
+                memory_ref,
+                id,
+                was,
+                action,
+            } => self.relink((memory_ref, id), was, action, before),
+            Change::Reword {
+                world,
+                id,
+                was,
+                body,
+            } => self.reword((world, id), was, body, before),
             Change::Rule { world, id, body } => self.rule(world, id, body.as_ref(), before),
             Change::Hold => {
                 let revision = self.tick(before);

@@ -23,7 +23,7 @@ pub(super) struct Migration {
     pub sql: &'static str,
 }
 
-pub(super) const TENANT_MIGRATIONS: [Migration; 9] = [
+pub(super) const TENANT_MIGRATIONS: [Migration; 10] = [
     Migration {
         name: "0001_memory",
         sql: include_str!("../../migrations/sqlite/0001_memory.sql"),
@@ -57,8 +57,12 @@ pub(super) const TENANT_MIGRATIONS: [Migration; 9] = [
         sql: include_str!("../../migrations/sqlite/0008_recall.sql"),
     },
     Migration {
-        name: "0009_row_hash",
-        sql: include_str!("../../migrations/sqlite/0009_row_hash.sql"),
+        name: "0009_action_text",
+        sql: include_str!("../../migrations/sqlite/0009_action_text.sql"),
+    },
+    Migration {
+        name: "0010_row_hash",
+        sql: include_str!("../../migrations/sqlite/0010_row_hash.sql"),
     },
 ];
 pub(super) const HOST_MIGRATIONS: [Migration; 4] = [

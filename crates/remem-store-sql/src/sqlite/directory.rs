@@ -231,6 +231,22 @@ impl Directory for SqliteDirectory {
         })
     }
 
+    async fn relabel_key(
+        &self,
+        tenant: &TenantId,
+        id: &PrincipalId,
+        was: &str,
+        label: &str,
+    ) -> Result<bool, StoreError> {
+        self.change(|db| {
+            let changed = db.execute(
+                "UPDATE api_key SET label = ?4 WHERE tenant_id = ?1 AND key_id = ?2 AND label = ?3",
+                params![tenant.as_str(), id.as_str(), was, label],
+            )?;
+            Ok(changed == 1)
+        })
+    }
+
     async fn revoke_key(
         &self,
         tenant: &TenantId,

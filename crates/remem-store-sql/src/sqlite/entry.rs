@@ -1,6 +1,7 @@
 //! Changes of entries: put, rewrite, take away, erase. What is indexed here is unindexed here.
 
 use super::apply::Applying;
+use super::beside;
 use super::rows::{scope_id, scope_id_or_create};
 use super::snapshot;
 use crate::stored::content_hash;
@@ -218,6 +219,10 @@ impl Applying<'_> {
                    WHERE tenant_id = ?1 AND row_id = ?2 AND (content, tags, metadata) IS NOT (?4, ?5, ?6)";
         let hash = content_hash(admitted.content().as_bytes());
         let scan = admitted.scan().cast_signed();
+        sabotage!(
+            "late-secrets-stay-in-names-on-disk",
+            self.rename(old.row, admitted)?
+        );
         let values = params![
             tenant,
             old.row,
@@ -239,6 +244,22 @@ impl Applying<'_> {
         self.index(old.scope, id, &tags, Timestamp(old.created_at))?;
         self.erased = true;
         Ok(Outcome::Removed)
+    }
+
+    /// The names beside a text, which change only to lose a secret.
+    fn rename(&mut self, row: i64, admitted: &Admitted) -> rusqlite::Result<()> {
+        let sql = "UPDATE entry SET world = ?3, slot = ?4, interaction = coalesce(?5, interaction)
+                   WHERE tenant_id = ?1 AND row_id = ?2 AND (coalesce(world, '-'), slot, interaction) IS NOT (?3, ?4, coalesce(?5, interaction))";
+        let facets = admitted.facets();
+        let changed = self.db.prepare_cached(sql)?.execute(params![
+            self.batch.tenant().as_str(),
+            row,
+            facets.world.as_str(),
+            facets.slot,
+            facets.interaction.as_ref().map(|id| id.as_str()),
+        ])?;
+        self.erased |= changed > 0;
+        Ok(())
     }
 
     pub(super) fn find(
@@ -308,6 +329,15 @@ impl Applying<'_> {
             entry.row,
             at.0
         ])?;
+        sabotage!(
+            "what-actions-are-called-outlives-their-entry",
+            beside::unlink(
+                self.db,
+                self.batch.tenant().as_str(),
+                entry.scope,
+                entry.row
+            )?
+        );
         self.erased = true;
         Ok(())
     }

@@ -26,6 +26,7 @@ pub(super) fn acting<T>(actor: &Actor, work: impl FnOnce() -> T) -> T {
     impl Drop for Restore {
         fn drop(&mut self) {
             USER.set(self.0.take());
+            SAID.take(); // what a caller wrote does not outlive its statements
         }
     }
     let name = Some(actor.as_str())
@@ -51,15 +52,14 @@ pub(super) fn register(db: &Connection) -> Result<()> {
         ))
     })?;
     db.create_scalar_function("trgm_least", 1, pure, |given| {
-        Ok(*trigrams(given, 0)?.sizes().start() as u64)
+        trigrams(given, 0, |said| *said.sizes().start() as u64)
     })?;
     db.create_scalar_function("trgm_most", 1, pure, |given| {
-        Ok(*trigrams(given, 0)?.sizes().end() as u64)
+        trigrams(given, 0, |said| *said.sizes().end() as u64)
     })?;
     db.create_scalar_function("trgm_shadows", 2, pure, |given| {
-        let rule = Trigrams::from_bytes(given.get_raw(0).as_blob().map_err(|_| unreadable())?)
-            .ok_or_else(unreadable)?;
-        Ok(trigrams(given, 1)?.shadows(&rule))
+        let rule = given.get_raw(0).as_blob().map_err(|_| unreadable())?;
+        trigrams(given, 1, |said| said.shadows_stored(rule))?.ok_or_else(unreadable)
     })
 }
 
@@ -67,10 +67,26 @@ fn unreadable() -> rusqlite::Error {
     rusqlite::Error::InvalidColumnType(0, String::new(), rusqlite::types::Type::Blob)
 }
 
-fn trigrams(given: &Context<'_>, argument: usize) -> Result<Trigrams> {
-    Ok(Trigrams::of(
-        given.get_raw(argument).as_str().map_err(|_| unreadable())?,
-    ))
+thread_local! {
+    /// The text that was asked about last on this thread, and its trigrams.
+    static SAID: RefCell<(String, Trigrams)> = RefCell::default();
+}
+
+/// Asks about the trigrams of a text. A statement asks about the same one for every rule of a
+/// world, so they are worked out once and not a thousand times.
+fn trigrams<T>(
+    given: &Context<'_>,
+    argument: usize,
+    ask: impl FnOnce(&Trigrams) -> T,
+) -> Result<T> {
+    let text = given.get_raw(argument).as_str().map_err(|_| unreadable())?;
+    SAID.with_borrow_mut(|(known, said)| {
+        if known != text {
+            *said = Trigrams::of(text);
+            text.clone_into(known);
+        }
+        Ok(ask(said))
+    })
 }
 
 #[cfg(test)]

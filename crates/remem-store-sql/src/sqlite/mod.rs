@@ -6,6 +6,7 @@
 
 mod apply;
 mod around;
+pub(crate) mod beside;
 mod connection;
 mod directory;
 mod entry;
@@ -38,9 +39,9 @@ use remem_core::{
     RuleId, RunId, Scope, Seq, Subject, TenantId, Timestamp, WorldId,
 };
 use remem_store::{
-    ActionLink, Answer, Around, Committed, Faded, Filter, Found, Head, Lineage, Page, Probe,
-    ReadAt, RetentionCount, Review, RowCursor, Rule, ScopeStats, ScopeSummary, Signed, Snapshot,
-    Stale, Store, StoreError, StoreFeatures, Tie, Trace, VectorCounts, Work,
+    ActionLink, Answer, Around, Committed, Faded, Filter, Found, Head, Lineage, Linked, Page,
+    Probe, ReadAt, RetentionCount, Review, RowCursor, Rule, ScopeStats, ScopeSummary, Signed,
+    Snapshot, Stale, Store, StoreError, StoreFeatures, Tie, Trace, VectorCounts, Work,
 };
 use rusqlite::Connection;
 use std::collections::HashMap;
@@ -430,6 +431,31 @@ impl Store for SqliteStore {
             workshop::links(db, &s, &id)
         })
         .await
+    }
+
+    async fn all_rules(
+        &self,
+        tenant: &TenantId,
+        after: Option<&(WorldId, RuleId)>,
+        limit: u32,
+    ) -> Result<Vec<(WorldId, Rule)>, StoreError> {
+        let t = tenant.clone();
+        let after = after.cloned();
+        self.read(tenant, move |db| {
+            beside::all_rules(db, &t, after.as_ref(), limit)
+        })
+        .await
+    }
+
+    async fn linked(
+        &self,
+        tenant: &TenantId,
+        after: Option<RowCursor>,
+        limit: u32,
+    ) -> Result<Vec<Linked>, StoreError> {
+        let t = tenant.clone();
+        self.read(tenant, move |db| beside::linked(db, &t, after, limit))
+            .await
     }
 
     async fn retention(

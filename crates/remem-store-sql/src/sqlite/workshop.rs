@@ -10,8 +10,8 @@ use super::snapshot;
 use remem_core::sabotage;
 use remem_core::trgm::{Trigrams, is_guarded};
 use remem_core::{
-    Batch, Change, Closing, EntryId, Evidence, MemoryRef, PrincipalId, Reason, Rejection, Revision,
-    RuleId, RuleText, Scope, TenantId, Timestamp, WorldId,
+    ActionText, Batch, Change, Closing, EntryId, Evidence, MemoryRef, PrincipalId, Reason,
+    Rejection, Revision, RuleId, RuleText, Scope, TenantId, Timestamp, WorldId,
 };
 use remem_store::{
     ActionLink, Answer, EntryState, Faded, Outcome, RetentionCount, RetentionState, RowCursor,
@@ -199,7 +199,7 @@ impl<'a> Applying<'a> {
     pub(super) fn link_action(
         &mut self,
         (memory_ref, id): (&MemoryRef, &EntryId),
-        (action, reference): (&str, &str),
+        text: &ActionText,
         before: Revision,
     ) -> rusqlite::Result<Outcome> {
         let Some(found) = self.find(memory_ref, id, "erased_at IS NULL")? else {
@@ -213,8 +213,8 @@ impl<'a> Applying<'a> {
             self.batch.tenant().as_str(),
             found.scope,
             found.row,
-            action,
-            reference,
+            text.action,
+            text.reference,
             at,
             by
         ];
@@ -383,7 +383,7 @@ pub(super) fn links(
         return Ok(Vec::new());
     };
     let sql = format!(
-        "SELECT l.action, l.reference, l.linked_at, l.linked_by FROM entry e CROSS JOIN action_link l ON l.row_id = e.row_id
+        "SELECT l.action, iif(l.action = '', '', l.reference), l.linked_at, l.linked_by FROM entry e CROSS JOIN action_link l ON l.row_id = e.row_id
          WHERE e.tenant_id = ?1 AND e.scope_id = ?2 AND e.id = ?3 AND {} ORDER BY l.linked_at, l.action, l.reference",
         seen("e")
     );

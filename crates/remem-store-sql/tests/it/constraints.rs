@@ -429,7 +429,8 @@ async fn sqlite_refuses_by_itself() {
     }
     for sql in [
         "DELETE FROM action_link",
-        "UPDATE action_link SET action = 'x'",
+        "UPDATE action_link SET linked_by = 'x'",
+        "UPDATE action_link SET row_id = 2",
     ] {
         assert!(undone(sql).contains("42501:action_link"), "{sql}");
     }

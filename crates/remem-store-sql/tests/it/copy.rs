@@ -2008,6 +2008,10 @@ impl Workshop<'_> {
         let draft = Draft {
             content: "by [REDACTED]".to_owned(),
             typology: remem_core::Typology::Procedural,
+            facets: remem_core::Facets {
+                slot: Some("how".to_owned()),
+                ..remem_core::Facets::default()
+            },
             ..Draft::default()
         };
         self.commit(self.batch().rewrite(

@@ -363,7 +363,7 @@ async fn a_database_of_the_schema_before_goes_on_counting_its_memories() {
         .unwrap();
     assert_eq!(
         migrated.applied,
-        ["0004_row_hash", "0007_workshop", "0008_recall", "0009_row_hash"]
+        ["0004_row_hash", "0007_workshop", "0008_recall", "0009_action_text", "0010_row_hash"]
     );
     let filled = fill_hashes(&Target::parse(&database.admin_url).unwrap(), &mut |_| {}).await;
     assert!(filled.unwrap() > 0, "rows of before get their hash");
@@ -478,7 +478,7 @@ async fn postgres_keys_of_before_are_each_their_own_principal() {
             "0002_principal",
             "0003_key_trust",
             "0004_row_hash",
-            "0009_row_hash"
+            "0010_row_hash"
         ]
     );
     // Opening looks at the walls: they stand again.

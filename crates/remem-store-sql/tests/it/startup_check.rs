@@ -442,7 +442,7 @@ async fn an_unprepared_database_is_refused() {
 #[tokio::test]
 async fn an_older_and_a_newer_schema_are_refused() {
     let database = Database::fresh().await;
-    for (series, last) in [("memory", 9), ("host", 3)] {
+    for (series, last) in [("memory", 10), ("host", 4)] {
         let drop =
             format!("DELETE FROM remem.schema_step WHERE series = '{series}' AND number = {last}");
         let mend = format!(
@@ -501,7 +501,8 @@ async fn migrating_again_changes_nothing_and_keeps_the_password() {
             "0005_lineage",
             "0006_tie",
             "0007_workshop",
-            "0008_recall"
+            "0008_recall",
+            "0009_action_text"
         ]
     );
     let s = scope("a", "m");

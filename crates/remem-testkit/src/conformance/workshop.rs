@@ -3,9 +3,9 @@
 
 use super::{NOON, admit, draft, id, in_session, scope};
 use remem_core::{
-    Actor, Admission, Batch, Closing, Draft, Evidence, Facets, Policy, Precondition, PrincipalId,
-    RecordKind, Redactor, Rejection, RuleId, RuleText, RunId, Scope, SessionId, Tier, Timestamp,
-    Trust, Typology, WorldId,
+    ActionText, Actor, Admission, Batch, Closing, Draft, Evidence, Facets, Policy, Precondition,
+    PrincipalId, RecordKind, Redactor, Rejection, RuleId, RuleText, RunId, Scope, SessionId, Tier,
+    Timestamp, Trust, Typology, WorldId,
 };
 use remem_store::{
     Committed, EntryState, Faded, Filter, Outcome, Page, ReadAt, RetentionCount, RetentionState,
@@ -457,6 +457,70 @@ async fn what_gave_way_goes_with_what_took_its_place(store: &dyn Store) {
     );
 }
 
+/// What actions are called and what rules say can be replaced, if it is there as it was read.
+async fn words_beside_entries_lose_secrets(store: &dyn Store, s: &Scope) {
+    let text = |action: &str, reference: &str| ActionText {
+        action: action.into(),
+        reference: reference.into(),
+    };
+    let memory_ref = || s.memory_ref.clone();
+    let was = text("rule-promotion", "r-17");
+    let relink = |at, was: &ActionText, now: ActionText| {
+        batch(s, at).relink(memory_ref(), id("deleted"), was.clone(), now)
+    };
+    let kept = text("[kept]", "r-17");
+    let first = commit(store, relink(40, &was, kept.clone())).await;
+    let again = commit(store, relink(41, &was, text("[other]", "r-17"))).await;
+    assert_eq!(
+        (first.outcomes, again.outcomes),
+        (vec![Outcome::Done], vec![Outcome::Nothing])
+    );
+    let linked = store.linked(&s.tenant, None, 9).await.expect("read");
+    let found: Vec<_> = linked
+        .iter()
+        .map(|one| (one.id.as_str(), one.is_erased, one.actions[0].clone()))
+        .collect();
+    assert_eq!(
+        found,
+        [
+            ("deleted", false, kept),
+            ("expired", false, was),
+            ("forgotten", true, text("", "1"))
+        ]
+    );
+    let page = store.linked(&s.tenant, None, 2).await.expect("read");
+    let rest = store.linked(&s.tenant, Some(page[1].row), 2).await;
+    assert_eq!(rest.expect("read"), linked[2..]);
+    let world = WorldId::parse("w").expect("a name");
+    let rule = RuleId::parse("r").expect("a name");
+    let policy = Policy::default();
+    let redactor = Redactor::empty();
+    let admission = Admission {
+        policy: &policy,
+        redactor: &redactor,
+        scan: 0,
+        now: NOON,
+    };
+    let body = |text: &str| admission.rule_again(text);
+    let put = batch(s, 50).rule(world.clone(), rule.clone(), Some(body("as it was")));
+    commit(store, put).await;
+    let reword = |at, was: &str, now: &str| {
+        batch(s, at).reword(world.clone(), rule.clone(), was.into(), body(now))
+    };
+    commit(store, reword(51, "as it never was", "gone")).await;
+    let all = store.all_rules(&s.tenant, None, 9).await.expect("read");
+    assert_eq!(
+        (all[0].0.as_str(), all[0].1.body.as_str()),
+        ("w", "as it was")
+    );
+    commit(store, reword(52, "as it was", "as it is")).await;
+    let all = store.all_rules(&s.tenant, None, 9).await.expect("read");
+    assert_eq!(all[0].1.body, "as it is");
+    let after = (world.clone(), rule.clone());
+    let all = store.all_rules(&s.tenant, Some(&after), 9).await;
+    assert!(all.expect("read").is_empty());
+}
+
 async fn what_an_action_rests_on_stays(store: &dyn Store) {
     let s = scope("audit", "m");
     for name in ["deleted", "expired", "forgotten", "plain"] {
@@ -533,8 +597,16 @@ async fn what_an_action_rests_on_stays(store: &dyn Store) {
             links[0].reference.as_str(),
             links[0].at
         ),
-        ("rule-promotion", "r-17", NOON.plus_ms(1))
+        ("", "", NOON.plus_ms(1)),
+        "but not what was done: the words go with the text that they were about"
     );
+    let links = store.links(&s, &id("deleted")).await.expect("read");
+    assert_eq!(
+        (links[0].action.as_str(), links[0].reference.as_str()),
+        ("rule-promotion", "r-17"),
+        "what an action rests on still keeps its words"
+    );
+    words_beside_entries_lose_secrets(store, &s).await;
     let late = batch(&s, 30).link(memory_ref(), id("plain"), "a".into(), "b".into());
     assert_eq!(
         commit(store, late).await.outcomes,

@@ -7,9 +7,9 @@ use remem_core::{
     RuleId, RunId, Scope, Seq, Subject, TenantId, Timestamp, WorldId,
 };
 use remem_store::{
-    ActionLink, Answer, Around, Committed, Faded, Filter, Found, Head, Lineage, Page, Probe,
-    ReadAt, RetentionCount, RowCursor, Rule, ScopeStats, ScopeSummary, Signed, Snapshot, Stale,
-    Store, StoreError, StoreFeatures, Tie, Trace, VectorCounts, Work,
+    ActionLink, Answer, Around, Committed, Faded, Filter, Found, Head, Lineage, Linked, Page,
+    Probe, ReadAt, RetentionCount, RowCursor, Rule, ScopeStats, ScopeSummary, Signed, Snapshot,
+    Stale, Store, StoreError, StoreFeatures, Tie, Trace, VectorCounts, Work,
 };
 use std::sync::atomic::Ordering;
 use tokio::sync::watch;
@@ -120,6 +120,24 @@ impl Store for FaultStore {
     async fn links(&self, scope: &Scope, id: &EntryId) -> Result<Vec<ActionLink>, StoreError> {
         self.read()?;
         self.inner.links(scope, id).await
+    }
+    async fn all_rules(
+        &self,
+        tenant: &TenantId,
+        after: Option<&(WorldId, RuleId)>,
+        limit: u32,
+    ) -> Result<Vec<(WorldId, Rule)>, StoreError> {
+        self.read()?;
+        self.inner.all_rules(tenant, after, limit).await
+    }
+    async fn linked(
+        &self,
+        tenant: &TenantId,
+        after: Option<RowCursor>,
+        limit: u32,
+    ) -> Result<Vec<Linked>, StoreError> {
+        self.read()?;
+        self.inner.linked(tenant, after, limit).await
     }
     async fn retention(
         &self,

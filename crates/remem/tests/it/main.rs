@@ -17,6 +17,7 @@ mod event_chain;
 mod forget;
 mod jwt;
 mod key_trust;
+mod late_fields;
 mod mcp;
 mod models;
 mod nodes;

@@ -21,26 +21,31 @@ const MEMORY: &str = "vault/fields";
 const SIGNING_SECRET: &str = "POST /v1/webhooks /secret";
 
 #[derive(Deserialize)]
-struct Plan {
-    operation: String,
-    body: Value,
-    status: Option<u16>,
+pub(crate) struct Plan {
+    pub operation: String,
+    pub body: Value,
+    pub status: Option<u16>,
 }
 
 impl Plan {
-    fn method(&self) -> Method {
+    pub fn method(&self) -> Method {
         let (method, _) = self.operation.split_once(' ').unwrap();
         method.parse().unwrap()
     }
 
-    fn path(&self) -> String {
+    pub fn path(&self) -> String {
         let (_, path) = self.operation.split_once(' ').unwrap();
         filled(path, |name| ordinary(name).to_owned())
     }
 }
 
+/// The plans of all operations.
+pub(crate) fn plans() -> Vec<Plan> {
+    serde_json::from_str(include_str!("secret_fields.json")).unwrap()
+}
+
 /// What a parameter of a path is called where it holds nothing special.
-fn ordinary(parameter: &str) -> &'static str {
+pub(crate) fn ordinary(parameter: &str) -> &'static str {
     match parameter {
         "memoryRef" => "vault%2Ffields",
         "name" => "purge",
@@ -49,7 +54,7 @@ fn ordinary(parameter: &str) -> &'static str {
 }
 
 /// A path with its parameters filled in.
-fn filled(path: &str, value: impl Fn(&str) -> String) -> String {
+pub(crate) fn filled(path: &str, value: impl Fn(&str) -> String) -> String {
     let mut parts = path.split('{');
     let mut out = parts.next().unwrap_or_default().to_owned();
     for part in parts {
@@ -102,7 +107,7 @@ fn text_fields(document: &Value, schema: &Value, at: &str, found: &mut BTreeSet<
 }
 
 /// Every operation of the document with its description.
-fn operations(document: &Value) -> impl Iterator<Item = (String, &Value)> {
+pub(crate) fn operations(document: &Value) -> impl Iterator<Item = (String, &Value)> {
     let paths = document["paths"].as_object().unwrap();
     paths.iter().flat_map(|(path, item)| {
         let methods = ["get", "put", "post", "patch", "delete"];
@@ -141,7 +146,7 @@ fn unplanned(document: &Value, plans: &[Plan]) -> Vec<String> {
 }
 
 /// The pointers of every text in a body.
-fn texts_of(value: &Value, at: &str, found: &mut Vec<String>) {
+pub(crate) fn texts_of(value: &Value, at: &str, found: &mut Vec<String>) {
     match value {
         Value::String(_) => found.push(at.to_owned()),
         Value::Array(items) => {
@@ -231,7 +236,7 @@ async fn every_text_field_of_every_request_has_a_plan_and_keeps_no_secret() {
         .unwrap()
         .is(200)
         .json();
-    let plans: Vec<Plan> = serde_json::from_str(include_str!("secret_fields.json")).unwrap();
+    let plans = plans();
     let missing = unplanned(&document, &plans);
     assert!(missing.is_empty(), "no plan for:\n{}", missing.join("\n"));
     for plan in &plans {

@@ -9,11 +9,6 @@ CREATE TABLE hash_fill (                    -- tables with rows from before this
   name TEXT NOT NULL PRIMARY KEY
 ) STRICT, WITHOUT ROWID;
 
--- As before, but for the hash, which says nothing of its own.
-DROP TRIGGER b_link_is_final;
-CREATE TRIGGER b_link_is_final BEFORE UPDATE OF tenant_id, scope_id, row_id, action, reference, linked_at, linked_by ON action_link
-  BEGIN SELECT RAISE(ABORT, '42501:action_link'); END;
-
 ALTER TABLE tenant_clock ADD COLUMN row_hash BLOB;
 CREATE TRIGGER z_tenant_clock_hash_put AFTER INSERT ON tenant_clock BEGIN
   UPDATE tenant_clock SET row_hash = row_hash_of(1, tenant_id, revision, seq, at, chain)

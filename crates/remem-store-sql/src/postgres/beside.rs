@@ -1,0 +1,222 @@
+//! What stands beside entries and holds texts of callers: rules, and what actions are called. Owns
+//! how the texts are read for the pass that looks for late secrets, replaced by it, and erased with
+//! their entry. May not decide what a text must become.
+
+use super::apply::tick;
+use super::gate::{Call, Gate, Identity, Role, call};
+use super::load::Working;
+use super::rows::get;
+use super::save::Writes;
+use remem_core::{
+    ActionText, Batch, EntryId, MemoryRef, Revision, RuleId, RuleText, StoredText, TenantId,
+    Timestamp, WorldId,
+};
+use remem_store::{Linked, Outcome, RowCursor, Rule, StoreError};
+
+const MALFORMED: StoreError = StoreError::Damaged("a name is malformed");
+
+/// What a group does to texts that are there.
+#[derive(Default)]
+pub(super) struct Kept {
+    relinks: Relinks,
+    unlinks: (Vec<i64>, Vec<i64>),
+    rewords: Rewords,
+}
+
+#[derive(Default)]
+struct Relinks {
+    scope: Vec<i64>,
+    row: Vec<i64>,
+    was_action: Vec<String>,
+    was_reference: Vec<String>,
+    action: Vec<String>,
+    reference: Vec<String>,
+}
+
+#[derive(Default)]
+struct Rewords {
+    world: Vec<String>,
+    id: Vec<String>,
+    was: Vec<String>,
+    body: Vec<String>,
+    at: Vec<i64>,
+}
+
+impl Kept {
+    /// The words of callers go with the text that they were about; that actions rested on it stays.
+    pub fn unlink(&mut self, (scope, row): (i64, i64)) {
+        self.unlinks.0.push(scope);
+        self.unlinks.1.push(row);
+    }
+
+    /// What is erased is erased last: the group may have linked or replaced it before.
+    pub fn calls<'a>(&'a self, t: &'a &'a str, add: &mut impl FnMut(bool, Call<'a>)) {
+        let l = &self.relinks;
+        add(
+            !l.row.is_empty(),
+            call(
+                RELINK,
+                &[
+                    t,
+                    &l.scope,
+                    &l.row,
+                    &l.was_action,
+                    &l.was_reference,
+                    &l.action,
+                    &l.reference,
+                ],
+            ),
+        );
+        let u = &self.unlinks;
+        add(!u.1.is_empty(), call(UNLINK, &[t, &u.0, &u.1]));
+        let r = &self.rewords;
+        add(
+            !r.id.is_empty(),
+            call(REWORD, &[t, &r.world, &r.id, &r.was, &r.body, &r.at]),
+        );
+    }
+}
+
+const RELINK: &str =
+    "UPDATE remem.action_link l SET action = o.action, reference = o.reference
+     FROM unnest($2::bigint[], $3::bigint[], $4::text[], $5::text[], $6::text[], $7::text[])
+       AS o (scope_id, row_id, was_action, was_reference, action, reference)
+     WHERE l.tenant_id = $1 AND l.scope_id = o.scope_id AND l.row_id = o.row_id AND l.action = o.was_action AND l.reference = o.was_reference";
+// A number takes the place of a reference, since two links may not be alike.
+const UNLINK: &str = "UPDATE remem.action_link l SET action = '', reference = o.number
+     FROM (SELECT k.scope_id, k.row_id, k.action, k.reference,
+         row_number() OVER (PARTITION BY k.scope_id, k.row_id ORDER BY k.action, k.reference)::text AS number
+       FROM unnest($2::bigint[], $3::bigint[]) AS w (scope_id, row_id)
+       JOIN remem.action_link k ON k.tenant_id = $1 AND k.scope_id = w.scope_id AND k.row_id = w.row_id) AS o
+     WHERE l.tenant_id = $1 AND l.scope_id = o.scope_id AND l.row_id = o.row_id
+       AND l.action = o.action AND l.reference = o.reference AND o.action <> ''";
+const REWORD: &str = "UPDATE remem.rule r SET body = o.body, at = o.at
+     FROM unnest($2::text[], $3::text[], $4::text[], $5::text[], $6::bigint[]) AS o (world, id, was, body, at)
+     WHERE r.tenant_id = $1 AND r.world = o.world AND r.id = o.id AND r.body = o.was";
+const ALL_RULES: &str = "SELECT world, id, body, at FROM remem.rule WHERE tenant_id = $1 AND (world, id) > ($2, $3) ORDER BY world, id LIMIT $4";
+const LINKED: &str = "SELECT e.scope_id, e.row_id, s.memory_ref, e.id, e.erased_at IS NOT NULL, l.action, l.reference
+     FROM (SELECT DISTINCT k.scope_id, k.row_id FROM remem.action_link k
+       WHERE k.tenant_id = $1 AND (k.scope_id, k.row_id) > ($2, $3) ORDER BY k.scope_id, k.row_id LIMIT $4) AS w
+     JOIN remem.entry e ON e.tenant_id = $1 AND e.scope_id = w.scope_id AND e.row_id = w.row_id
+     JOIN remem.scope s ON s.tenant_id = $1 AND s.scope_id = w.scope_id
+     JOIN remem.action_link l ON l.tenant_id = $1 AND l.scope_id = w.scope_id AND l.row_id = w.row_id
+     ORDER BY e.scope_id, e.row_id, l.action, l.reference";
+
+pub(super) fn relink(
+    batch: &Batch,
+    working: &mut Working,
+    writes: &mut Writes<'_>,
+    (memory_ref, id): (&MemoryRef, &EntryId),
+    (was, action): (&ActionText, &ActionText),
+    before: Revision,
+) -> Outcome {
+    let Some(entry) = working.entries.get(&(memory_ref.clone(), id.clone())) else {
+        return Outcome::Nothing;
+    };
+    let row = (entry.scope_id, entry.row_id);
+    let key = (row.0, row.1, was.action.clone(), was.reference.clone());
+    if working.erased_rows.contains(&row) || !working.links.contains(&key) {
+        return Outcome::Nothing;
+    }
+    tick(batch, working, before);
+    let kept = &mut writes.workshop.beside.relinks;
+    kept.scope.push(row.0);
+    kept.row.push(row.1);
+    kept.was_action.push(key.2);
+    kept.was_reference.push(key.3);
+    kept.action.push(action.action.clone());
+    kept.reference.push(action.reference.clone());
+    Outcome::Done
+}
+
+pub(super) fn reword(
+    batch: &Batch,
+    working: &mut Working,
+    writes: &mut Writes<'_>,
+    (world, id): (&WorldId, &RuleId),
+    (was, body): (&StoredText, &RuleText),
+    before: Revision,
+) -> Outcome {
+    let key = (world.as_str().to_owned(), id.as_str().to_owned());
+    if !working.rules.contains(&key) {
+        return Outcome::Nothing;
+    }
+    tick(batch, working, before);
+    let at = working.clock.at.0;
+    let kept = &mut writes.workshop.beside.rewords;
+    kept.world.push(key.0);
+    kept.id.push(key.1);
+    kept.was.push(was.0.clone());
+    kept.body.push(body.as_str().to_owned());
+    kept.at.push(at);
+    Outcome::Done
+}
+
+impl Gate {
+    pub async fn all_rules(
+        &self,
+        tenant: &TenantId,
+        after: Option<&(WorldId, RuleId)>,
+        limit: u32,
+    ) -> Result<Vec<(WorldId, Rule)>, StoreError> {
+        let (world, id) = after.map_or(("", ""), |(world, id)| (world.as_str(), id.as_str()));
+        let t = tenant.as_str();
+        let limit = i64::from(limit);
+        let rows = self
+            .read(
+                Role::App,
+                Identity::tenant(tenant),
+                ALL_RULES,
+                &[&t, &world, &id, &limit],
+            )
+            .await?;
+        let rule = |row: &tokio_postgres::Row| {
+            let rule = Rule {
+                id: RuleId::parse(get(row, 1)?).ok_or(MALFORMED)?,
+                body: get(row, 2)?,
+                at: Timestamp(get(row, 3)?),
+            };
+            Ok((WorldId::parse(get(row, 0)?).ok_or(MALFORMED)?, rule))
+        };
+        rows.iter().map(rule).collect()
+    }
+
+    pub async fn linked(
+        &self,
+        tenant: &TenantId,
+        after: Option<RowCursor>,
+        limit: u32,
+    ) -> Result<Vec<Linked>, StoreError> {
+        let after = after.unwrap_or(RowCursor(0, 0));
+        let t = tenant.as_str();
+        let limit = i64::from(limit);
+        let rows = self
+            .read(
+                Role::Worker,
+                Identity::keeper(tenant),
+                LINKED,
+                &[&t, &after.0, &after.1, &limit],
+            )
+            .await?;
+        let mut found: Vec<Linked> = Vec::new();
+        for row in &rows {
+            let place = RowCursor(get(row, 0)?, get(row, 1)?);
+            let action = ActionText {
+                action: get(row, 5)?,
+                reference: get(row, 6)?,
+            };
+            if let Some(last) = found.last_mut().filter(|last| last.row == place) {
+                last.actions.push(action);
+                continue;
+            }
+            found.push(Linked {
+                row: place,
+                memory_ref: MemoryRef::parse(get(row, 2)?).ok_or(MALFORMED)?,
+                id: EntryId::parse(get(row, 3)?).ok_or(MALFORMED)?,
+                is_erased: get(row, 4)?,
+                actions: vec![action],
+            });
+        }
+        Ok(found)
+    }
+}
