@@ -495,5 +495,5 @@ async fn postgres_keys_of_before_are_each_their_own_principal() {
             .as_str(),
         "key_2"
     );
-    keeps_what_it_could(&*directory, [1; 32]).await;
+    keeps_what_it_could(&directory, [1; 32]).await;
 }

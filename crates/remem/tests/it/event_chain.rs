@@ -3,7 +3,7 @@
 //!
 //! Needs a Python that has the PyPI package `blake3`; its path is in `REMEM_TEST_PYTHON`.
 
-use crate::common::{KEY, Ran, Server, run};
+use crate::common::{Client, KEY, Ran, Server, run};
 use serde_json::json;
 use std::path::Path;
 use std::process::Command;
@@ -31,6 +31,18 @@ fn verify(dir: &Path, server: &Server) -> Ran {
     python(&[file.to_str().unwrap(), &server.url, KEY])
 }
 
+async fn has_ended(client: &Client, id: &str) {
+    let mut last = 0;
+    loop {
+        let poll = format!("/v1/runs/{id}/events/poll?lastSequence={last}&timeout=5");
+        let page = client.get(&poll).await.is(200).json();
+        if page["isComplete"] == json!(true) {
+            return;
+        }
+        last += page["events"].as_array().unwrap().len();
+    }
+}
+
 #[tokio::test]
 async fn the_documented_program_recomputes_the_chain() {
     let folder = tempfile::tempdir().unwrap();
@@ -53,22 +65,15 @@ async fn the_documented_program_recomputes_the_chain() {
         .post("/v1/runs", &json!({"workflowId": "note"}))
         .await;
     let id = started.is(201).json()["runId"].as_str().unwrap().to_owned();
-    let mut last = 0;
-    loop {
-        let poll = format!("/v1/runs/{id}/events/poll?lastSequence={last}&timeout=5");
-        let page = client.get(&poll).await.is(200).json();
-        if page["isComplete"] == json!(true) {
-            break;
-        }
-        last += page["events"].as_array().unwrap().len();
-    }
+    has_ended(&client, &id).await;
     // What is repeated tells when it happened first.
     let fork = json!({"mode": "replay"});
-    client
-        .post(&format!("/v1/runs/{id}:fork"), &fork)
-        .await
-        .is(201);
+    let path = format!("/v1/runs/{id}:fork");
+    let again = client.post(&path, &fork).await.is(201).json();
+    has_ended(&client, again["runId"].as_str().unwrap()).await;
     let events = client.events_after(0).await;
+    let repeated = events.iter().any(|event| event["recordedAt"].is_string());
+    assert!(repeated, "a replay repeats what was written: {events:?}");
     let ran = verify(folder.path(), &server).exits(0);
     let held: usize = ran.stdout.split(' ').next().unwrap().parse().unwrap();
     assert!(

@@ -2,7 +2,7 @@
 //! delete of a held text says.
 
 use crate::common::user::{MEMORY, User};
-use crate::common::{Ran, Server, remem, run};
+use crate::common::{Ran, Server, remem, remem_on, run};
 use serde_json::{Value, json};
 
 const LINK: [&str; 4] = ["--action", "gate.accept", "--reference", "7"];
@@ -84,17 +84,13 @@ fn a_key_is_made_shown_and_lowered() {
             "{}",
             listed.stderr
         );
-        let doctor = run(&mut crate::common::remem_on(user.dir)
-            .arg("doctor")
-            .current_dir(user.dir));
+        let doctor = run(remem_on(user.dir).arg("doctor").current_dir(user.dir));
         let doctor = doctor.exits(0).stdout;
         let first = user.json(&["whoami"])["keyId"].as_str().unwrap().to_owned();
         assert!(doctor.contains(&format!("{first} of default")), "{doctor}");
         user.text(&["key", "trust", &first, "model"]);
         user.run(&order).exits(5);
-        let doctor = run(&mut crate::common::remem_on(user.dir)
-            .arg("doctor")
-            .current_dir(user.dir));
+        let doctor = run(remem_on(user.dir).arg("doctor").current_dir(user.dir));
         let doctor = doctor.exits(0).stdout;
         assert!(doctor.contains("every key has a ceiling"), "{doctor}");
     });
