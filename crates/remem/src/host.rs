@@ -12,6 +12,7 @@ use anyhow::{Context, bail};
 use remem_core::capability::{Capabilities, Facts};
 use remem_core::redact::SecretValue;
 use remem_core::{ShapePolicy, TenantId};
+use remem_engine::cpu::CpuPool;
 use remem_engine::embedders::Embedders;
 use remem_engine::ports::{Clock, Embedder, RandomIds, SharedClock, SystemClock};
 use remem_engine::proposals::Desk;
@@ -131,6 +132,7 @@ pub async fn open(config: &Config, seams: bool) -> anyhow::Result<Host> {
         test_secrets: if seams { seams::secrets() } else { Vec::new() },
         agents,
         commitments: config.commitments.rules()?,
+        cpu: CpuPool::default(),
         profiles,
         embedders: Embedders::new(models.current, models.previous),
         backups_kept_ms: config
