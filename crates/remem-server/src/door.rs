@@ -22,9 +22,7 @@ pub use workshop::WorkshopDoor;
 use async_trait::async_trait;
 use entries::filter;
 use remem_core::redact::SecretValue;
-use remem_core::{
-    MemoryRef, Permission, PrincipalId, Rejection, Revision, Seq, ShapePolicy, TenantId,
-};
+use remem_core::{MemoryRef, PrincipalId, Rejection, Revision, Seq, ShapePolicy, TenantId};
 use remem_engine::agents::Listed;
 use remem_engine::keys::KeyRequest;
 use remem_engine::proposals::ProposalError;
@@ -542,22 +540,10 @@ impl Door for EngineDoor {
     }
 
     async fn create_key(&self, request: KeyCreate) -> Result<KeyCreated, Failure> {
-        let limit = Permission::ALL.len();
-        if request.scopes.len() > limit {
-            return Err(Problem::Rejected(Rejection::TooLarge {
-                field: "scopes",
-                unit: "items",
-                limit: limit as u64,
-                actual: request.scopes.len() as u64,
-            })
-            .into());
-        }
-        let permissions: Result<Vec<Permission>, _> =
-            request.scopes.iter().map(|s| s.parse()).collect();
         let request = KeyRequest {
             tenant: self.tenant(&request.tenant)?,
             label: request.label,
-            permissions: permissions.map_err(|_| Problem::UnknownScope)?,
+            permissions: keys::permissions(&request.scopes)?,
             expires_at: request.expires_at.map(|t| t.0),
             principal: principal(request.principal.as_deref())?,
         };
