@@ -325,7 +325,8 @@ mod tests {
         let order = Mutex::new(Vec::new());
         let first = pool.rest.turn(&tenant("first")).await;
         let work = names.iter().map(|name| {
-            let (pool, order) = (&pool, &order);
+            let pool = &pool;
+            let order = &order;
             async move {
                 let note = || order.lock().unwrap().push((*name).to_owned());
                 pool.run(&tenant(name), LARGE, note).await.unwrap();
