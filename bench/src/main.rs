@@ -17,6 +17,7 @@ mod corpus;
 mod database;
 mod distill;
 mod facts;
+mod flood;
 mod floor;
 mod footprint;
 mod guard;
@@ -107,6 +108,8 @@ enum Benchmark {
     Redact,
     /// Durable writes over HTTP, against the disk's own flushes and plain SQLite.
     Puts,
+    /// Small requests of one tenant beside costly ones of another, against the same host without.
+    Flood,
     /// Whole runs over HTTP, against puts on the same host.
     Runs,
     /// Get, list and search over HTTP.
@@ -293,6 +296,9 @@ fn measure_one(cli: &Measure) -> anyhow::Result<()> {
     }
     if wants(Benchmark::Puts) {
         puts::run(&setup)?;
+    }
+    if wants(Benchmark::Flood) {
+        flood::run(&setup)?;
     }
     if wants(Benchmark::Runs) {
         runs::run(&setup)?;

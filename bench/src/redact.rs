@@ -12,7 +12,7 @@ use remem_core::{Redactor, ShapePolicy};
 use std::time::{Duration, Instant};
 
 #[path = "../../crates/remem-core/tests/it/redaction/hostile_texts.rs"]
-mod hostile_texts;
+pub mod hostile_texts;
 
 const VALUES: [usize; 3] = [0, 10, 1_000];
 const ENTRY_BYTES: [usize; 2] = [1_000, 64_000];

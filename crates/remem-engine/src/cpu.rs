@@ -7,9 +7,10 @@
 //! without a request (passes, runs) has one turn of its own and never takes one from requests.
 //! May not know what the work is.
 
+use crate::caller::Caller;
 use crate::engine::Engine;
 use crate::error::EngineError;
-use remem_core::{Admission, Draft, Entry, RecordBody, TenantId, sabotage};
+use remem_core::{Admission, Draft, Entry, RecordBody, TenantId, Timestamp, sabotage};
 use remem_store::{StoreError, deadline};
 use serde_json::{Map, Value};
 use std::collections::{HashMap, VecDeque};
@@ -122,6 +123,19 @@ impl Engine {
     #[must_use]
     pub fn cpu(&self) -> &CpuPool {
         &self.parts.cpu
+    }
+
+    /// The body of a caller's record as the rules of now leave it.
+    pub(crate) async fn cleaned_for(
+        &self,
+        caller: &Caller,
+        now: Timestamp,
+        body: Map<String, Value>,
+    ) -> Result<RecordBody, EngineError> {
+        let rules = self.rules(caller.tenant()).await?;
+        let policy = self.policy_of(caller);
+        let admission = rules.admission(&policy, now);
+        self.cleaned(caller.tenant(), &admission, body).await
     }
 
     /// The body of a record as these rules leave it.
@@ -311,7 +325,8 @@ mod tests {
         let order = Mutex::new(Vec::new());
         let first = pool.rest.turn(&tenant("first")).await;
         let work = names.iter().map(|name| {
-            let (pool, order) = (&pool, &order);
+            let pool = &pool;
+            let order = &order;
             async move {
                 let note = || order.lock().unwrap().push((*name).to_owned());
                 pool.run(&tenant(name), LARGE, note).await.unwrap();

@@ -164,6 +164,16 @@ impl Engine {
         text: &str,
     ) -> Result<Option<RuleId>, EngineError> {
         caller.require(Permission::MemoryWrite)?;
+        let limit = self.parts.policy.content_bytes_max;
+        if text.len() > limit {
+            return Err(Rejection::TooLarge {
+                field: "text",
+                unit: "bytes",
+                limit: limit as u64,
+                actual: text.len() as u64,
+            }
+            .into());
+        }
         let Some(world) = WorldId::parse(world) else {
             return Ok(None);
         };

@@ -147,6 +147,10 @@ pub enum Problem {
     Internal,
 }
 
+const UNAVAILABLE: &str = "the storage cannot be used now; a write may or may not have been \
+     applied, repeat it with its Idempotency-Key";
+const PASSES_FAIL: &str = "passes fail for every tenant: the log says why";
+
 struct Row {
     status: u16,
     code: &'static str,
@@ -333,18 +337,8 @@ impl Problem {
             ),
             Problem::Busy => later(503, "busy", "too many requests are waiting; try again", 1),
             Problem::Full => later(507, "storage_full", "the storage is full; reads go on", 30),
-            Problem::Unavailable => later(
-                503,
-                "unavailable",
-                "the storage cannot be used now; a write may or may not have been applied, repeat it with its Idempotency-Key",
-                1,
-            ),
-            Problem::PassesFail => later(
-                503,
-                "passes_failing",
-                "passes fail for every tenant: the log and remem doctor say why",
-                1,
-            ),
+            Problem::Unavailable => later(503, "unavailable", UNAVAILABLE, 1),
+            Problem::PassesFail => later(503, "passes_failing", PASSES_FAIL, 1),
             Problem::Stopping => later(503, "stopping", "the host is shutting down", 1),
             Problem::Internal => row(500, "internal_error", "something went wrong on our side"),
         }

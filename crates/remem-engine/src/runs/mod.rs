@@ -284,12 +284,8 @@ impl Engine {
                 cancelled_by: caller.principal().as_str().to_owned(),
                 duration_ms,
             };
-            let rules = self.rules(caller.tenant()).await?;
-            let policy = self.policy_of(caller);
-            let admission = rules.admission(&policy, now);
-            let body = self
-                .cleaned(caller.tenant(), &admission, run.state.to_map())
-                .await?;
+            let state = run.state.to_map();
+            let body = self.cleaned_for(caller, now, state).await?;
             let batch = Batch::new(caller.tenant().clone(), now)
                 .by(caller.principal().clone())
                 .in_run(id.clone());

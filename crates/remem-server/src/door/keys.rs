@@ -12,6 +12,23 @@ fn scopes(permissions: &[Permission]) -> Vec<String> {
     permissions.iter().map(|p| p.as_str().to_owned()).collect()
 }
 
+/// The permissions that scopes name.
+fn permissions(scopes: &[String]) -> Result<Vec<Permission>, Problem> {
+    let limit = Permission::ALL.len() as u64;
+    let actual = scopes.len() as u64;
+    if actual > limit {
+        return Err(Problem::Rejected(Rejection::TooLarge {
+            field: "scopes",
+            unit: "items",
+            limit,
+            actual,
+        }));
+    }
+    let permissions: Result<Vec<Permission>, _> =
+        scopes.iter().map(|scope| scope.parse()).collect();
+    permissions.map_err(|_| Problem::UnknownScope)
+}
+
 /// A key, without the key.
 pub(super) fn key_info(record: &KeyRecord) -> KeyInfo {
     KeyInfo {
@@ -53,22 +70,10 @@ fn principal(name: Option<&str>) -> Result<Option<PrincipalId>, Failure> {
 impl EngineDoor {
     /// Makes a key.
     pub(super) async fn make_key(&self, request: KeyCreate) -> Result<KeyCreated, Failure> {
-        let limit = Permission::ALL.len();
-        if request.scopes.len() > limit {
-            return Err(Problem::Rejected(Rejection::TooLarge {
-                field: "scopes",
-                unit: "items",
-                limit: limit as u64,
-                actual: request.scopes.len() as u64,
-            })
-            .into());
-        }
-        let permissions: Result<Vec<Permission>, _> =
-            request.scopes.iter().map(|s| s.parse()).collect();
         let request = KeyRequest {
             tenant: self.tenant(&request.tenant)?,
             label: request.label,
-            permissions: permissions.map_err(|_| Problem::UnknownScope)?,
+            permissions: permissions(&request.scopes)?,
             expires_at: request.expires_at.map(|t| t.0),
             principal: principal(request.principal.as_deref())?,
             trust: request.trust.map(Into::into),

@@ -70,8 +70,7 @@ const WORKER_CONNECTIONS: usize = 2;
 const REVIEWER_CONNECTIONS: usize = 1;
 
 /// Up to how many vectors of a kind a memory's are compared one by one, where nobody says
-/// otherwise. It finds all of them, and takes ten milliseconds or so longer than an index would
-/// (`docs/recall.md`).
+/// otherwise. It finds all of them, some ten milliseconds later than an index (`docs/recall.md`).
 pub const EXACT_MAX: u32 = 20_000;
 
 /// How many requests of one tenant wait for a connection at a time, where nobody says otherwise.
