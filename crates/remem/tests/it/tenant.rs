@@ -132,7 +132,7 @@ fn the_tenant_of_the_key_may_be_named_and_none_need_be() {
     assert_eq!(
         told,
         json!({"tenant": "acme", "principal": key["id"], "keyId": key["id"],
-            "scopes": ["memory:read", "memory:write"]})
+            "scopes": ["memory:read", "memory:write"], "trust": "model"})
     );
     let mut theirs = remem();
     theirs.args(["--url", &host.server.url, "--key", text, "whoami"]);
