@@ -221,12 +221,8 @@ pub fn problem(error: EngineError) -> Problem {
             tracing::error!(cause = %source, "the storage is unavailable");
             Problem::Unavailable
         }
-        EngineError::Store(StoreError::Damaged(what)) => {
-            tracing::error!(what, "stored data is damaged; run `remem doctor`");
-            Problem::Internal
-        }
-        EngineError::Store(StoreError::DamagedRows(rows)) => {
-            tracing::error!(%rows, "stored data is damaged; run `remem doctor`");
+        EngineError::Store(damaged @ (StoreError::Damaged(_) | StoreError::DamagedRows(_))) => {
+            tracing::error!(cause = %damaged, "see `remem doctor`");
             Problem::Internal
         }
     }

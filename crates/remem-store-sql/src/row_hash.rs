@@ -40,11 +40,13 @@ pub(crate) const SQLITE: [Hashed; 14] = [
         table: "entry",
         key: &["row_id"],
         told: "id",
-        formats: &["tenant_id, scope_id, row_id, id, tier, typology, content, tags, metadata, \
+        formats: &[
+            "tenant_id, scope_id, row_id, id, tier, typology, content, tags, metadata, \
              created_at, expires_at, written_by, written_by_run, scan, content_hash, \
              rev_from, rev_to, removed_reason, removed_by_run, erased_at, owner, \
              replaced_by, support, session, interaction, world, slot, valid_at, \
-             invalid_at, ended_at, trust, evidence"],
+             invalid_at, ended_at, trust, evidence",
+        ],
     },
     Hashed {
         table: "lease",
@@ -78,7 +80,13 @@ pub(crate) const SQLITE: [Hashed; 14] = [
     },
     Hashed {
         table: "lineage",
-        key: &["tenant_id", "scope_id", "row_id", "source_scope", "source_row"],
+        key: &[
+            "tenant_id",
+            "scope_id",
+            "row_id",
+            "source_scope",
+            "source_row",
+        ],
         told: "scope_id || '/' || row_id",
         formats: &["tenant_id, scope_id, row_id, source_scope, source_row"],
     },
@@ -126,8 +134,10 @@ pub(crate) const SQLITE_HOST: [Hashed; 2] = [
         table: "api_key",
         key: &["tenant_id", "key_id"],
         told: "tenant_id || ' ' || key_id",
-        formats: &["key_id, tenant_id, label, hash, permissions, created_at, expires_at, \
-             revoked_at, principal, trust"],
+        formats: &[
+            "key_id, tenant_id, label, hash, permissions, created_at, expires_at, \
+             revoked_at, principal, trust",
+        ],
     },
 ];
 
@@ -149,11 +159,13 @@ pub(crate) const POSTGRES: [Hashed; 14] = [
         table: "entry",
         key: &["tenant_id", "scope_id", "row_id"],
         told: "id",
-        formats: &["tenant_id, scope_id, row_id, id, id_hash, tier, typology, content, tags, \
+        formats: &[
+            "tenant_id, scope_id, row_id, id, id_hash, tier, typology, content, tags, \
              metadata, created_at, expires_at, written_by, written_by_run, scan, \
              content_hash, rev_from, rev_to, removed_reason, removed_by_run, erased_at, \
              owner, replaced_by, support, session, interaction, world, slot, valid_at, \
-             invalid_at, ended_at, trust, evidence"],
+             invalid_at, ended_at, trust, evidence",
+        ],
     },
     Hashed {
         table: "lease",
@@ -187,7 +199,13 @@ pub(crate) const POSTGRES: [Hashed; 14] = [
     },
     Hashed {
         table: "lineage",
-        key: &["tenant_id", "scope_id", "row_id", "source_scope", "source_row"],
+        key: &[
+            "tenant_id",
+            "scope_id",
+            "row_id",
+            "source_scope",
+            "source_row",
+        ],
         told: "scope_id || '/' || row_id",
         formats: &["tenant_id, scope_id, row_id, source_scope, source_row"],
     },
@@ -235,8 +253,10 @@ pub(crate) const POSTGRES_HOST: [Hashed; 4] = [
         table: "api_key",
         key: &["tenant_id", "key_id"],
         told: "tenant_id || ' ' || key_id",
-        formats: &["tenant_id, key_id, label, hash, permissions, created_at, expires_at, \
-             revoked_at, principal, trust"],
+        formats: &[
+            "tenant_id, key_id, label, hash, permissions, created_at, expires_at, \
+             revoked_at, principal, trust",
+        ],
     },
     Hashed {
         table: "host_secret",
@@ -251,4 +271,3 @@ pub(crate) const POSTGRES_HOST: [Hashed; 4] = [
         formats: &["tenant_id, next_expiry, next_due"],
     },
 ];
-

@@ -39,8 +39,7 @@ mod workshop;
 pub use connect::{Target, UrlError};
 pub use directory::PostgresDirectory;
 pub use guard::{GuardError, Server};
-pub use row_hash::{Filling, fill_hashes};
-pub use schema::{Migrated, Roles, SchemaError, migrate};
+pub use schema::{Filling, Migrated, Roles, SchemaError, fill_hashes, migrate};
 
 use crate::stored::refuse_inert;
 use async_trait::async_trait;
@@ -244,11 +243,6 @@ async fn examine(target: &Target) -> Result<Server, OpenError> {
     examined
 }
 
-/// A tag with a NUL is on no entry, and PostgreSQL would refuse to look.
-fn matches_nothing(filter: &Filter) -> bool {
-    filter.tags.iter().any(|tag| tag.contains('\0'))
-}
-
 #[async_trait]
 impl Store for PostgresStore {
     async fn get(
@@ -267,7 +261,7 @@ impl Store for PostgresStore {
         page: &Page,
         at: &ReadAt,
     ) -> Result<Vec<Entry>, StoreError> {
-        if matches_nothing(filter) {
+        if read::matches_nothing(filter) {
             return Ok(Vec::new());
         }
         self.shared.gate.entries(scope, filter, page, at).await

@@ -362,3 +362,8 @@ pub(super) fn push_created<'a>(statement: &mut Statement<'a>, filter: &'a Filter
         statement.push(&format!(" AND {column} < ?"), [Param::Number(to.0)]);
     }
 }
+
+/// A tag with a NUL is on no entry, and PostgreSQL would refuse to look.
+pub(super) fn matches_nothing(filter: &Filter) -> bool {
+    filter.tags.iter().any(|tag| tag.contains('\0'))
+}

@@ -190,7 +190,13 @@ impl Gate {
         damages: &mut Damages,
     ) -> Result<(), StoreError> {
         for hashed in POSTGRES.iter().filter(|hashed| hashed.table != "review") {
-            check(transaction, hashed, (tenant.as_str(), self.also(hashed)), damages).await?;
+            check(
+                transaction,
+                hashed,
+                (tenant.as_str(), self.also(hashed)),
+                damages,
+            )
+            .await?;
         }
         let who = Identity::keeper(tenant);
         let (reviewing, _) = self.open(BEGIN, Role::Reviewer, who, Vec::new()).await?;
@@ -203,9 +209,14 @@ impl Gate {
     /// Holds the host's own rows against their hashes: tenants, and tenant by tenant its keys.
     pub async fn verify_host(&self) -> Result<u64, StoreError> {
         let mut damages = Damages::default();
-        let (own, _) = self.open(BEGIN, Role::App, Identity::host(), Vec::new()).await?;
+        let (own, _) = self
+            .open(BEGIN, Role::App, Identity::host(), Vec::new())
+            .await?;
         let mut count = 0;
-        for hashed in POSTGRES_HOST.iter().filter(|h| ["tenant", "host_secret"].contains(&h.table)) {
+        for hashed in POSTGRES_HOST
+            .iter()
+            .filter(|h| ["tenant", "host_secret"].contains(&h.table))
+        {
             count += check(&own, hashed, ("", ""), &mut damages).await?;
         }
         let tenants = names(&read(&own, "SELECT tenant_id FROM remem.tenant", &[]).await?)?;
@@ -214,7 +225,10 @@ impl Gate {
         for tenant in tenants.iter().filter_map(|name| TenantId::parse(name)) {
             let who = Identity::tenant(&tenant);
             let (own, _) = self.open(BEGIN, Role::App, who, Vec::new()).await?;
-            for hashed in POSTGRES_HOST.iter().filter(|h| ["api_key", "upkeep"].contains(&h.table)) {
+            for hashed in POSTGRES_HOST
+                .iter()
+                .filter(|h| ["api_key", "upkeep"].contains(&h.table))
+            {
                 count += check(&own, hashed, (tenant.as_str(), ""), &mut damages).await?;
             }
             ended(own).await?;
@@ -232,7 +246,10 @@ impl Gate {
         let (transaction, _) = self.open(BEGIN, Role::Worker, who, Vec::new()).await?;
         let pending = names(&read(&transaction, PENDING, &[]).await?)?;
         let mut count = 0;
-        for hashed in POSTGRES.iter().filter(|h| h.table != "review" && pending.contains(h.table)) {
+        for hashed in POSTGRES
+            .iter()
+            .filter(|h| h.table != "review" && pending.contains(h.table))
+        {
             let sql = format!(
                 "SELECT count(*) FROM remem.{} WHERE tenant_id = $1 AND row_hash IS NULL",
                 hashed.table
@@ -307,7 +324,10 @@ async fn fill_all(
             }
         }
         let done = "DELETE FROM remem.hash_fill WHERE name = $1";
-        client.execute(done, &[&hashed.table]).await.map_err(failed)?;
+        client
+            .execute(done, &[&hashed.table])
+            .await
+            .map_err(failed)?;
     }
     Ok(rows)
 }

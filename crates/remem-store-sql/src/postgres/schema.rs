@@ -2,6 +2,8 @@
 //! which prepares a database: roles, schema, steps, walls. One transaction; a second one at the
 //! same time waits for the first.
 
+pub use super::row_hash::{Filling, fill_hashes};
+
 use super::connect::Target;
 use super::error::failed;
 use remem_core::sabotage_sql;

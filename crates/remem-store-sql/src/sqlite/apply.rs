@@ -258,7 +258,8 @@ impl<'a> Applying<'a> {
                 clock.at.0,
                 run,
                 run_seq,
-                recorded_at.map(|at| at.0),
+                // Outside of a run the chain would not cover it.
+                run.and(recorded_at).map(|at| at.0),
                 kind,
                 payload,
                 clock.chain,

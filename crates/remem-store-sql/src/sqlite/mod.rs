@@ -31,7 +31,6 @@ mod workshop;
 use crate::stored::refuse_inert;
 pub(crate) use connection::failed;
 pub use directory::SqliteDirectory;
-use remem_core::sabotage;
 
 use async_trait::async_trait;
 use remem_core::{
@@ -45,10 +44,10 @@ use remem_store::{
 };
 use rusqlite::Connection;
 use std::collections::HashMap;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use tenant::{Due, TenantFile};
+use tenant::{Due, TenantFile, tenant_path};
 use tokio::sync::watch;
 
 /// Tenants kept open at once; the least recently used one is closed when another is needed.
@@ -226,24 +225,6 @@ impl SqliteStore {
             .read(move |db| identity::acting(&actor, || query(db)))
             .await
     }
-}
-
-/// The file of a tenant: its name with everything but `a-z 0-9 _ -` spelled out, so that names that
-/// differ only in case stay apart on file systems that do not tell case.
-fn tenant_path(folder: &Path, tenant: &TenantId) -> PathBuf {
-    let mut name = String::new();
-    for byte in tenant.as_str().bytes() {
-        if byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"_-".contains(&byte) {
-            name.push(char::from(byte));
-        } else {
-            name.push_str(&format!("~{byte:02x}"));
-        }
-    }
-    folder.join("tenants").join(sabotage!(
-        "one-file-for-all-tenants",
-        format!("{name}.db"),
-        format!("all{}.db", name.len() * 0)
-    ))
 }
 
 /// Runs blocking work off the async threads.
@@ -682,10 +663,7 @@ impl Store for SqliteStore {
     }
 
     async fn unhashed(&self, tenant: &TenantId) -> Result<u64, StoreError> {
-        self.read(tenant, |db| {
-            row_hash::unhashed(db, &crate::row_hash::SQLITE).map_err(failed)
-        })
-        .await
+        self.read(tenant, row_hash::unhashed).await
     }
 
     async fn claim(

@@ -3,7 +3,7 @@
 
 use super::connection::failed;
 use super::identity;
-use crate::row_hash::{FILL_ROWS, Hashed};
+use crate::row_hash::{FILL_ROWS, Hashed, SQLITE};
 use remem_core::{Actor, sabotage};
 use remem_store::{Damages, StoreError};
 use rusqlite::functions::FunctionFlags;
@@ -87,7 +87,9 @@ pub(super) fn check(db: &Connection, tables: &[Hashed], damages: &mut Damages) -
 
 fn shown(row: &Row<'_>) -> Result<String> {
     Ok(match row.get_ref(0)? {
-        ValueRef::Text(bytes) | ValueRef::Blob(bytes) => String::from_utf8_lossy(bytes).into_owned(),
+        ValueRef::Text(bytes) | ValueRef::Blob(bytes) => {
+            String::from_utf8_lossy(bytes).into_owned()
+        }
         ValueRef::Integer(number) => number.to_string(),
         ValueRef::Real(_) | ValueRef::Null => "?".to_owned(),
     })
@@ -100,12 +102,23 @@ fn pending(db: &Connection) -> Result<Vec<String>> {
         .collect()
 }
 
-/// How many rows have no hash yet.
-pub(super) fn unhashed(db: &Connection, tables: &[Hashed]) -> Result<u64> {
+/// How many rows of a tenant have no hash yet.
+pub(super) fn unhashed(db: &Connection) -> std::result::Result<u64, StoreError> {
+    count_unhashed(db).map_err(failed)
+}
+
+fn count_unhashed(db: &Connection) -> Result<u64> {
+    let tables = &SQLITE;
     let mut count = 0;
     let pending = pending(db)?;
-    for hashed in tables.iter().filter(|hashed| pending.iter().any(|name| name == hashed.table)) {
-        let sql = format!("SELECT count(*) FROM {} WHERE row_hash IS NULL", hashed.table);
+    for hashed in tables
+        .iter()
+        .filter(|hashed| pending.iter().any(|name| name == hashed.table))
+    {
+        let sql = format!(
+            "SELECT count(*) FROM {} WHERE row_hash IS NULL",
+            hashed.table
+        );
         count += db.query_row(&sql, [], |row| row.get::<_, u64>(0))?;
     }
     Ok(count)
@@ -145,7 +158,12 @@ pub(super) fn fill(
     match done {
         Ok(rows) => {
             fill.filled += rows;
-            tracing::info!(table = name, rows, total = fill.filled, "hashes of older rows made");
+            tracing::info!(
+                table = name,
+                rows,
+                total = fill.filled,
+                "hashes of older rows made"
+            );
             pending(db).map(|left| !left.is_empty()).map_err(failed)
         }
         Err(error) => {

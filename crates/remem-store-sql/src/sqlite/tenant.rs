@@ -3,11 +3,11 @@
 use super::connection::{self, TENANT_MIGRATIONS};
 use super::group::{Group, Work};
 use super::row_hash::Fill;
-use super::{Location, blocking, maintain, tenant_path, verify};
-use remem_core::{Batch, Revision, TenantId, Timestamp};
+use super::{Location, blocking, maintain, verify};
+use remem_core::{Batch, Revision, TenantId, Timestamp, sabotage};
 use remem_store::{Committed, StoreError, Work as StoreWork};
 use rusqlite::Connection;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use tokio::sync::{Semaphore, watch};
@@ -62,6 +62,24 @@ impl Due {
             StoreWork::Records => self.next_due.load(Ordering::Relaxed) <= at.0,
         }
     }
+}
+
+/// The file of a tenant: its name with everything but `a-z 0-9 _ -` spelled out, so that names that
+/// differ only in case stay apart on file systems that do not tell case.
+pub(super) fn tenant_path(folder: &Path, tenant: &TenantId) -> PathBuf {
+    let mut name = String::new();
+    for byte in tenant.as_str().bytes() {
+        if byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"_-".contains(&byte) {
+            name.push(char::from(byte));
+        } else {
+            name.push_str(&format!("~{byte:02x}"));
+        }
+    }
+    folder.join("tenants").join(sabotage!(
+        "one-file-for-all-tenants",
+        format!("{name}.db"),
+        format!("all{}.db", name.len() * 0)
+    ))
 }
 
 struct Readers {

@@ -31,7 +31,7 @@ pub(super) fn rows(
     let verdict: String = db
         .query_row("PRAGMA integrity_check(1)", [], |row| row.get(0))
         .map_err(failed)?;
-    if sabotage!("pages-are-not-looked-at", verdict != "ok", false) {
+    if verdict != "ok" {
         return Err(StoreError::Damaged(
             "the database structure is inconsistent",
         ));
@@ -47,7 +47,11 @@ pub(super) fn rows(
         row_hash::check(db, tables, &mut damages),
         Ok(())
     );
-    note(&mut damages, "row hashes", checked.map(|()| (Vec::new(), 0)))?;
+    note(
+        &mut damages,
+        "row hashes",
+        checked.map(|()| (Vec::new(), 0)),
+    )?;
     Ok(damages)
 }
 
@@ -121,10 +125,8 @@ fn tags(db: &Connection) -> rusqlite::Result<Found> {
 }
 
 fn named(db: &Connection, sql: &str) -> rusqlite::Result<Found> {
-    let names: rusqlite::Result<Vec<String>> = db
-        .prepare(sql)?
-        .query_map([], |row| row.get(0))?
-        .collect();
+    let names: rusqlite::Result<Vec<String>> =
+        db.prepare(sql)?.query_map([], |row| row.get(0))?.collect();
     Ok((names?, 0))
 }
 
@@ -145,7 +147,10 @@ fn chain(db: &Connection, tenant: &TenantId) -> rusqlite::Result<Found> {
     }
     let clock = Clock::load(db, tenant)?;
     if clock.seq != Seq(count) || clock.chain != chain {
-        return Ok((vec!["it does not end where the clock says".to_owned()], count));
+        return Ok((
+            vec!["it does not end where the clock says".to_owned()],
+            count,
+        ));
     }
     Ok((Vec::new(), count))
 }

@@ -7,8 +7,10 @@
     reason = "tests drive their own connections and read the machine's clock"
 )]
 
-use remem_core::{Batch, Draft, Permission, PrincipalId, Reason, RunId, Scope, Subject, Trust};
-use remem_store::{Directory, EntryState, Filter, Outcome, Page, Probe, ReadAt, Store};
+use remem_core::{
+    Batch, Draft, Permission, PrincipalId, Reason, RunId, Scope, ShapePolicy, Subject, Trust,
+};
+use remem_store::{Directory, EntryState, Filter, Outcome, Page, Probe, ReadAt, Store, Tenant};
 use remem_store_sql::postgres::{Target, fill_hashes, migrate};
 use remem_store_sql::{Location, SqliteDirectory, SqliteStore};
 use remem_testkit::conformance::{NOON, admit, all, draft, id, names, put, scope};
@@ -351,6 +353,12 @@ async fn a_database_of_the_schema_before_goes_on_counting_its_memories() {
     let s = scope("a", "m");
     let t = scope("a", "n");
     let store = database.open().await;
+    let known = Tenant {
+        id: s.tenant.clone(),
+        created_at: NOON,
+        shapes: ShapePolicy::Off,
+    };
+    store.directory().put_tenant(&known).await.unwrap();
     for s in [&s, &t] {
         put(&store, s, "old", draft("falcon"), NOON).await;
     }
@@ -363,7 +371,13 @@ async fn a_database_of_the_schema_before_goes_on_counting_its_memories() {
         .unwrap();
     assert_eq!(
         migrated.applied,
-        ["0004_row_hash", "0007_workshop", "0008_recall", "0009_action_text", "0010_row_hash"]
+        [
+            "0004_row_hash",
+            "0007_workshop",
+            "0008_recall",
+            "0009_action_text",
+            "0010_row_hash"
+        ]
     );
     let filled = fill_hashes(&Target::parse(&database.admin_url).unwrap(), &mut |_| {}).await;
     assert!(filled.unwrap() > 0, "rows of before get their hash");

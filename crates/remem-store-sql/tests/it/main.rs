@@ -19,6 +19,7 @@ mod search_index;
 mod startup_check;
 mod tenant_isolation;
 mod trigrams;
+mod upgrade;
 mod validity_windows;
 mod vector_search;
 mod waiting;

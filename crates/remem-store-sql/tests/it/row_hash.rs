@@ -10,16 +10,18 @@ use crate::erasure::WITHOUT_HASHES;
 use crate::tenant_isolation::furnish_in;
 use remem_core::{Batch, TenantId};
 use remem_store::{Directory, Store, StoreError};
+use remem_store_sql::copy::{Options, Place, copy};
 use remem_store_sql::postgres::{Target, fill_hashes, migrate};
 use remem_store_sql::{Location, SqliteDirectory, SqliteStore};
+use remem_testkit::Random;
 use remem_testkit::cases;
 use remem_testkit::conformance::{NOON, delete, id, scope};
 use remem_testkit::postgres::{Database, PASSWORD};
-use remem_testkit::Random;
 use rusqlite::config::DbConfig;
 use rusqlite::types::Value;
 use rusqlite::{Connection, params_from_iter};
 use std::collections::BTreeSet;
+use std::ops::ControlFlow;
 use std::path::Path;
 use tokio_postgres::Client;
 
@@ -82,7 +84,8 @@ fn tables(db: &Connection) -> Vec<String> {
 fn dump(file: &Path) -> Option<BTreeSet<String>> {
     let db = Connection::open(file).ok()?;
     let mut rows = BTreeSet::new();
-    let names = "SELECT name FROM sqlite_schema WHERE type = 'table' UNION ALL SELECT 'sqlite_schema'";
+    let names =
+        "SELECT name FROM sqlite_schema WHERE type = 'table' UNION ALL SELECT 'sqlite_schema'";
     let names: Vec<String> = db
         .prepare(names)
         .ok()?
@@ -90,9 +93,16 @@ fn dump(file: &Path) -> Option<BTreeSet<String>> {
         .ok()?
         .collect::<Result<_, _>>()
         .ok()?;
-    for table in names.iter().filter(|name| !UNCHECKED.contains(&name.as_str())) {
+    for table in names
+        .iter()
+        .filter(|name| !UNCHECKED.contains(&name.as_str()))
+    {
         // Where a page lies is no value.
-        let columns = if table == "sqlite_schema" { "type, name, sql" } else { "*" };
+        let columns = if table == "sqlite_schema" {
+            "type, name, sql"
+        } else {
+            "*"
+        };
         let mut query = db.prepare(&format!("SELECT {columns} FROM {table}")).ok()?;
         let width = query.column_count();
         let mut found = query.query([]).ok()?;
@@ -144,7 +154,10 @@ fn change_a_value(folder: &Path, random: &mut Random) -> Option<String> {
     // A row is known by all that it says.
     let known: Vec<String> = columns.iter().map(|c| format!("{c} IS ?")).collect();
     let name = &columns[column];
-    let sql = format!("UPDATE {table} SET {name} = {mark} WHERE {}", known.join(" AND "));
+    let sql = format!(
+        "UPDATE {table} SET {name} = {mark} WHERE {}",
+        known.join(" AND ")
+    );
     let params: Vec<&Value> = [&value].into_iter().chain(row).collect();
     let changed = db.execute(&sql, params_from_iter(params));
     (changed == Ok(1)).then(|| format!("{table}.{name} {:?} -> {value:?}", row[column]))
@@ -239,7 +252,56 @@ async fn sqlite_tells_of_a_trigger_that_is_gone() {
         .execute_batch("DROP TRIGGER z_entry_hash_change")
         .unwrap();
     let told = checked(folder.path()).await.unwrap_err().to_string();
-    assert!(told.contains("schema: 1 damaged (trigger z_entry_hash_change)"), "{told}");
+    assert!(
+        told.contains("schema: 1 damaged (trigger z_entry_hash_change)"),
+        "{told}"
+    );
+}
+
+/// The chain covers what an event has of its run, and an event outside of runs has none of it.
+#[tokio::test]
+async fn sqlite_tells_of_half_a_run() {
+    for column in ["run_seq", "recorded_at"] {
+        let folder = folder().await;
+        let sql = format!("UPDATE event SET {column} = 0 WHERE seq = 1 AND {column} IS NULL");
+        let changed = raw(&folder.path().join(TENANT)).execute(&sql, []);
+        assert_eq!(changed, Ok(1));
+        let told = checked(folder.path()).await.unwrap_err().to_string();
+        assert!(
+            told.contains("event: the chain breaks: 1 damaged"),
+            "{told}"
+        );
+    }
+}
+
+/// At the target every row gets a hash of its own, so damage must not come there unseen.
+#[tokio::test]
+async fn a_copy_refuses_a_damaged_source() {
+    for (file, sql, why) in [
+        (
+            TENANT,
+            "UPDATE record SET body = '{\"a\":1}'",
+            "tenant a is damaged",
+        ),
+        (HOST, "UPDATE api_key SET revoked_at = 1", "tenants or keys"),
+    ] {
+        let folder = folder().await;
+        std::fs::write(folder.path().join("host.key"), [1; 32]).unwrap();
+        raw(&folder.path().join(TENANT))
+            .execute_batch("DELETE FROM snapshot") // a run would stop the copy
+            .unwrap();
+        assert!(raw(&folder.path().join(file)).execute(sql, []).unwrap() > 0);
+        let to = tempfile::tempdir().unwrap();
+        let copied = copy(
+            Place::Folder(folder.path().into()),
+            Place::Folder(to.path().join("new")),
+            &Options::default(),
+            &mut |_| ControlFlow::Continue(()),
+        )
+        .await;
+        let told = copied.unwrap_err().to_string();
+        assert!(told.contains(why), "{told}");
+    }
 }
 
 /// The hash of an erased row is that of its skeleton: nothing that depends on the text is left.
@@ -249,7 +311,8 @@ async fn the_hash_of_a_text_goes_with_it() {
     let hash = || {
         let db = Connection::open(folder.path().join(TENANT)).unwrap();
         let sql = "SELECT hex(row_hash) FROM entry WHERE id = 'e1'";
-        db.query_row(sql, [], |row| row.get::<_, String>(0)).unwrap()
+        db.query_row(sql, [], |row| row.get::<_, String>(0))
+            .unwrap()
     };
     let before = hash();
     let store = SqliteStore::open(Location::Folder(folder.path().into()), 1).unwrap();
@@ -287,9 +350,11 @@ fn as_before(folder: &Path) {
     for step in OLD_STEPS {
         db.execute_batch(step).unwrap();
     }
-    db.pragma_update(None, "application_id", 0x5265_6D65).unwrap();
+    db.pragma_update(None, "application_id", 0x5265_6D65)
+        .unwrap();
     db.pragma_update(None, "user_version", 8).unwrap();
-    db.execute("ATTACH ?1 AS new", [today.to_str().unwrap()]).unwrap();
+    db.execute("ATTACH ?1 AS new", [today.to_str().unwrap()])
+        .unwrap();
     for table in tables(&db).iter().filter(|name| *name != "sqlite_sequence") {
         let sql = format!("SELECT group_concat(name, ', ') FROM main.pragma_table_info('{table}')");
         let columns: String = db.query_row(&sql, [], |row| row.get(0)).unwrap();
@@ -323,11 +388,18 @@ async fn sqlite_fills_older_rows_and_goes_on_after_a_stop() {
         left = now;
         store.verify(&tenant()).await.unwrap();
         assert_eq!(
-            store.due(remem_store::Work::Purge, NOON).await.unwrap().is_empty(),
+            store
+                .due(remem_store::Work::Purge, NOON)
+                .await
+                .unwrap()
+                .is_empty(),
             false,
             "the pass that fills is due"
         );
-        store.scrub(&tenant(), NOON.plus_ms(-1), false).await.unwrap();
+        store
+            .scrub(&tenant(), NOON.plus_ms(-1), false)
+            .await
+            .unwrap();
         rounds += 1;
     }
     assert!(rounds > 5, "{rounds}: a page at a time");
@@ -378,7 +450,9 @@ async fn columns(admin: &Client) -> Vec<(String, String, String)> {
 /// The value with one bit changed; a second time, it is what it was.
 fn flip(column: &str, kind: &str, bit: u64) -> String {
     let of = |bytes: &str| {
-        format!("set_bit({bytes}, n, 1 - get_bit({bytes}, n)) FROM (SELECT {bit} % (8 * length({bytes})) AS n) AS place")
+        format!(
+            "set_bit({bytes}, n, 1 - get_bit({bytes}, n)) FROM (SELECT {bit} % (8 * length({bytes})) AS n) AS place"
+        )
     };
     match kind {
         "bigint" => format!("(SELECT {column} # (1::bigint << {}))", bit % 64),
@@ -388,7 +462,10 @@ fn flip(column: &str, kind: &str, bit: u64) -> String {
         "bytea" => format!("(SELECT {})", of(column)),
         "text" => {
             let bytes = format!("convert_to({column}, 'UTF8')");
-            format!("(SELECT convert_from(changed, 'UTF8') FROM (SELECT {} OFFSET 0) AS c)", of(&bytes).replacen(" FROM", " AS changed FROM", 1))
+            format!(
+                "(SELECT convert_from(changed, 'UTF8') FROM (SELECT {} OFFSET 0) AS c)",
+                of(&bytes).replacen(" FROM", " AS changed FROM", 1)
+            )
         }
         other => format!("(SELECT {column}::text::{other})"),
     }
@@ -416,7 +493,9 @@ async fn postgres_tells_of_every_changed_value() {
         let row: String = rows[random.index(rows.len())].get(0);
         let to = flip(&column, &kind, random.below(1 << 20));
         let change = |row: &str| {
-            format!("UPDATE remem.{table} SET {column} = {to} WHERE ctid = '{row}' RETURNING ctid::text")
+            format!(
+                "UPDATE remem.{table} SET {column} = {to} WHERE ctid = '{row}' RETURNING ctid::text"
+            )
         };
         // What is no text any more, or taken, cannot be written; another bit can.
         let Ok(now) = admin.query_one(&change(&row), &[]).await else {
@@ -456,7 +535,10 @@ async fn postgres_fills_older_rows_and_goes_on_after_a_stop() {
     let many = "INSERT INTO remem.record (tenant_id, kind, key, version, at, body)
          SELECT 'a', 'file', 'f' || n, 1, 1, '{}' FROM generate_series(1, 2500) n";
     let admin = database.admin().await;
-    admin.batch_execute(&format!("{WITHOUT_HASHES} {many}")).await.unwrap();
+    admin
+        .batch_execute(&format!("{WITHOUT_HASHES} {many}"))
+        .await
+        .unwrap();
     let migrated = migrate(&target, PASSWORD).await.unwrap();
     assert_eq!(migrated.applied, ["0004_row_hash", "0010_row_hash"]);
     let store = database.open().await;
@@ -495,7 +577,14 @@ async fn the_documentation_tells_of_every_table_how_it_is_checked() {
         .lines()
         .skip(2)
         .take_while(|line| line.starts_with('|'))
-        .flat_map(|line| line.split('|').nth(1).unwrap().split('`').skip(1).step_by(2))
+        .flat_map(|line| {
+            line.split('|')
+                .nth(1)
+                .unwrap()
+                .split('`')
+                .skip(1)
+                .step_by(2)
+        })
         .collect();
     let folder = folder().await;
     let mut found = BTreeSet::new();
@@ -508,33 +597,4 @@ async fn the_documentation_tells_of_every_table_how_it_is_checked() {
     found.extend(rows.iter().map(|row| row.get::<_, String>(0)));
     let found: BTreeSet<&str> = found.iter().map(String::as_str).collect();
     assert_eq!(documented, found);
-}
-
-#[tokio::test]
-async fn zz_measure() {
-    for (round, drop_all) in [true, false, true, false, true, false].into_iter().enumerate() {
-        let dir = tempfile::tempdir().unwrap();
-        let s = scope("a", "notes");
-        let store = SqliteStore::open(Location::Folder(dir.path().into()), 1).unwrap();
-        remem_testkit::conformance::put(&store, &s, "first", remem_testkit::conformance::draft("x"), NOON).await;
-        if drop_all {
-            let db = raw(&dir.path().join(TENANT));
-            let names: Vec<String> = db.prepare("SELECT name FROM sqlite_schema WHERE type = 'trigger' AND name LIKE 'z!_%' ESCAPE '!'").unwrap()
-                .query_map([], |r| r.get(0)).unwrap().map(Result::unwrap).collect();
-            assert!(names.len() > 20);
-            for name in names { db.execute_batch(&format!("DROP TRIGGER {name}")).unwrap(); }
-        }
-        let text = "lorem ipsum dolor sit amet ".repeat(20);
-        let mut batches = Vec::new();
-        for b in 0..40 {
-            let mut batch = Batch::new(tenant(), NOON);
-            for n in 0..500 {
-                batch = batch.put(id(&format!("m{b}_{n}")), remem_testkit::conformance::admit(&s, remem_testkit::conformance::draft(&text), NOON));
-            }
-            batches.push(batch);
-        }
-        let t = std::time::Instant::now();
-        for batch in batches { store.commit(batch).await.unwrap(); }
-        println!("MEASURE round {round} drop {drop_all}: {:.2} us a put", t.elapsed().as_secs_f64() * 1e6 / 20000.0);
-    }
 }

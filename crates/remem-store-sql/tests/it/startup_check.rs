@@ -407,6 +407,12 @@ async fn a_trigger_that_is_off_or_gone_is_refused() {
         let replica = format!("ALTER TABLE remem.entry ENABLE REPLICA TRIGGER {name}");
         refuses(&database, &replica, &on, &[&why]).await;
     }
+    for table in ["entry", "record", "api_key"] {
+        let off = format!("ALTER TABLE remem.{table} DISABLE TRIGGER z_row_hash");
+        let on = format!("ALTER TABLE remem.{table} ENABLE TRIGGER z_row_hash");
+        let why = format!("table {table} lacks its trigger z_row_hash");
+        refuses(&database, &off, &on, &[&why, "gaps"]).await;
+    }
 }
 
 #[tokio::test]
@@ -494,6 +500,7 @@ async fn migrating_again_changes_nothing_and_keeps_the_password() {
             "0001_directory",
             "0002_principal",
             "0003_key_trust",
+            "0004_row_hash",
             "0001_memory",
             "0002_owner_and_lease",
             "0003_record",
@@ -502,7 +509,8 @@ async fn migrating_again_changes_nothing_and_keeps_the_password() {
             "0006_tie",
             "0007_workshop",
             "0008_recall",
-            "0009_action_text"
+            "0009_action_text",
+            "0010_row_hash"
         ]
     );
     let s = scope("a", "m");
@@ -535,7 +543,7 @@ async fn migrating_twice_at_once_prepares_it_once() {
     assert_eq!(all.iter().filter(|one| one.app_created).count(), 1);
     assert_eq!(
         all.iter().map(|one| one.applied.len()).sum::<usize>(),
-        10,
+        14,
         "each step once: {all:?}"
     );
     database.open().await;

@@ -1080,6 +1080,61 @@ fn doctor_finds_a_sound_installation_sound_and_a_damaged_one_damaged() {
     assert_eq!(tenant["ok"], false, "{tenant}");
 }
 
+/// Changes bytes of a file of the embedded store.
+fn damage(file: &Path, from: &str, to: &str) {
+    let mut bytes = std::fs::read(file).unwrap();
+    let found = |window: &[u8]| window == from.as_bytes();
+    while let Some(at) = bytes.windows(from.len()).position(found) {
+        bytes[at..at + to.len()].copy_from_slice(to.as_bytes());
+    }
+    std::fs::write(file, bytes).unwrap();
+}
+
+/// Every row has a hash over all of its columns, keys and tenants too; what is told has names only.
+#[test]
+fn doctor_names_the_rows_that_are_damaged() {
+    let folder = tempfile::tempdir().unwrap();
+    if place::database_of(folder.path()).is_some() {
+        return; // the store's own tests change rows there
+    }
+    let user = User {
+        dir: folder.path(),
+        url: None,
+    };
+    let id = user.put(&["what was said", "--tag", "quorum"]);
+    user.text(&["key", "create", "--local", "--label", "quorum"]);
+    let findings = user.json(&["doctor"]);
+    let findings = findings.as_array().unwrap();
+    for check in ["tenants and keys", "row hashes"] {
+        assert!(
+            findings
+                .iter()
+                .any(|f| f["check"] == check && f["ok"] == true),
+            "{findings:?}"
+        );
+    }
+    for file in ["host.db", "tenants/default.db"] {
+        damage(&folder.path().join(file), "quorum", "quoram");
+    }
+    let bad = user.run(&["--json", "doctor"]).exits(1);
+    let told = |check: &str| {
+        let all = bad.json();
+        let one = all.as_array().unwrap().iter().find(|f| f["check"] == check);
+        one.unwrap()["detail"].as_str().unwrap().to_owned()
+    };
+    assert!(
+        told("tenants and keys").contains("api_key: "),
+        "{}",
+        bad.stdout
+    );
+    let entries = told("tenant default");
+    assert!(
+        entries.contains("entry: 1 damaged") && entries.contains(&id),
+        "{entries}"
+    );
+    assert!(!bad.stdout.contains("what was said"), "{}", bad.stdout);
+}
+
 #[test]
 fn text_is_redacted_as_a_write_would() {
     let folder = tempfile::tempdir().unwrap();
