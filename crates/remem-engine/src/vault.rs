@@ -2,6 +2,8 @@
 //! tenant keeps them. Owns their names, limits and scopes. It may not hand a value to anybody but a
 //! run and the model's port, nor go on when one cannot be opened.
 
+mod sealed;
+
 use crate::caller::Caller;
 use crate::engine::Engine;
 use crate::error::EngineError;
@@ -10,10 +12,11 @@ use remem_core::admission::check_name;
 use remem_core::redact::{FLOOR_CHARS, SecretValue};
 use remem_core::sabotage;
 use remem_core::{
-    Admission, Batch, Permission, Policy, Precondition, PrincipalId, Record, RecordBody,
-    RecordKind, Redactor, Rejection, RunId, Sealed, TenantId, Timestamp,
+    Batch, Permission, Policy, Precondition, PrincipalId, Record, RecordBody, RecordKind, Redactor,
+    Rejection, RunId, Sealed, TenantId, Timestamp,
 };
 use remem_store::{Committed, StoreError};
+use sealed::{open_values, seal_body};
 use serde_json::{Map, Value, json};
 use zeroize::Zeroizing;
 
@@ -107,8 +110,6 @@ const NAME_CHARS_MAX: usize = 128;
 const TRIES: u32 = 16;
 /// Secrets that are read at once.
 const PAGE: u32 = 500;
-const VALUE: &str = "value";
-const FORMER: &str = "former";
 
 impl Engine {
     /// Puts a new secret into the vault. From the next request on no text of the tenant keeps it;
@@ -584,86 +585,6 @@ fn info(scope: SecretScope, name: &str, record: &Record) -> SecretInfo {
         rotated_at,
         versions: record.version,
     }
-}
-
-/// What binds ciphertext to its place: moved to another name, tenant or field it does not open.
-fn place(tenant: &TenantId, key: &str, field: &str) -> Vec<u8> {
-    seal::place([
-        tenant.as_str(),
-        sabotage!("ciphertext-opens-anywhere", key, ""),
-        field,
-    ])
-}
-
-fn seal_body(
-    vault: &VaultKey,
-    tenant: &TenantId,
-    key: &str,
-    facts: Map<String, Value>,
-    value: &SecretValue,
-    former: &[SecretValue],
-) -> RecordBody {
-    let policy = Policy::default();
-    let redactor = Redactor::new([value.clone()]);
-    let body = Admission {
-        policy: &policy,
-        redactor: &redactor,
-        scan: 0,
-        now: Timestamp(0),
-    }
-    .record(facts);
-    let current = value.expose(|text| vault.seal(&place(tenant, key, VALUE), text.as_bytes()));
-    let former = vault.seal(&place(tenant, key, FORMER), &packed(former));
-    body.with_sealed(VALUE, &current)
-        .with_sealed(FORMER, &former)
-}
-
-/// Values one after another, each after its length.
-fn packed(values: &[SecretValue]) -> Zeroizing<Vec<u8>> {
-    let size = values.iter().map(|value| 8 + value.expose(str::len)).sum();
-    let mut bytes = Zeroizing::new(Vec::with_capacity(size));
-    for value in values {
-        value.expose(|text| {
-            bytes.extend_from_slice(&(text.len() as u64).to_le_bytes());
-            bytes.extend_from_slice(text.as_bytes());
-        });
-    }
-    bytes
-}
-
-fn unpacked(name: &str, mut bytes: &[u8]) -> Option<Vec<SecretValue>> {
-    let mut values = Vec::new();
-    while !bytes.is_empty() {
-        let (length, rest) = bytes.split_at_checked(8)?;
-        let length = usize::try_from(u64::from_le_bytes(length.try_into().ok()?)).ok()?;
-        let (text, rest) = rest.split_at_checked(length)?;
-        values.push(SecretValue::new(name, std::str::from_utf8(text).ok()?));
-        bytes = rest;
-    }
-    Some(values)
-}
-
-/// The values of a secret, newest first.
-fn open_values(
-    vault: &VaultKey,
-    tenant: &TenantId,
-    record: &Record,
-) -> Result<Vec<SecretValue>, EngineError> {
-    let name = record.key.rsplit('/').next().unwrap_or_default();
-    let open = |field: &str| vault.open(&place(tenant, &record.key, field), &record.sealed(field)?);
-    let values = || {
-        let current = open(VALUE)?;
-        let mut values = vec![SecretValue::new(name, std::str::from_utf8(&current).ok()?)];
-        sabotage!(
-            "earlier-values-are-forgotten",
-            values.extend(unpacked(name, &open(FORMER)?)?)
-        );
-        Some(values)
-    };
-    values().ok_or_else(|| {
-        tracing::error!(%tenant, "a secret cannot be opened: this is not the vault key that sealed it, or it was changed");
-        EngineError::VaultLocked
-    })
 }
 
 #[cfg(test)]

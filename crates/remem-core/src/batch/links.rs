@@ -1,0 +1,69 @@
+//! What a batch does to the actions that rest on entries, and to the rules of worlds.
+
+use super::{ActionText, Batch, Change, StoredText};
+use crate::admission::RuleText;
+use crate::ids::{EntryId, MemoryRef, RuleId, WorldId};
+
+impl Batch {
+    /// Notes that an action rests on an entry.
+    #[must_use]
+    pub fn link(
+        mut self,
+        memory_ref: MemoryRef,
+        id: EntryId,
+        action: String,
+        reference: String,
+    ) -> Batch {
+        let action = ActionText { action, reference };
+        self.changes.push(Change::Link {
+            memory_ref,
+            id,
+            action,
+        });
+        self
+    }
+
+    /// Replaces the text of an action that rests on an entry. Its new text is cleaned by the rules
+    /// of today, and no other action of the entry has it.
+    #[must_use]
+    pub fn relink(
+        mut self,
+        memory_ref: MemoryRef,
+        id: EntryId,
+        was: ActionText,
+        action: ActionText,
+    ) -> Batch {
+        self.changes.push(Change::Relink {
+            memory_ref,
+            id,
+            was,
+            action,
+        });
+        self
+    }
+
+    /// Replaces the text of a rule, if it still says what it said when it was read.
+    #[must_use]
+    pub fn reword(mut self, world: WorldId, id: RuleId, was: String, body: RuleText) -> Batch {
+        let was = StoredText(was);
+        self.changes.push(Change::Reword {
+            world,
+            id,
+            was,
+            body,
+        });
+        self
+    }
+
+    /// Writes a rule, or takes it away. Comes before whatever entries the batch stores: they are
+    /// held against it.
+    ///
+    /// # Panics
+    /// If the world is the one without rules.
+    #[must_use]
+    pub fn rule(mut self, world: WorldId, id: RuleId, body: Option<RuleText>) -> Batch {
+        assert!(!world.is_none(), "the world without rules has none");
+        self.changes.push(Change::Rule { world, id, body });
+        self
+    }
+}

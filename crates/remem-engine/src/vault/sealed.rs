@@ -1,0 +1,95 @@
+//! What the vault keeps of a secret: its values, sealed and bound to their place. May not decide who
+//! may open them.
+
+use super::VaultKey;
+use crate::error::EngineError;
+use crate::seal;
+use remem_core::redact::SecretValue;
+use remem_core::sabotage;
+use remem_core::{Admission, Policy, Record, RecordBody, Redactor, TenantId, Timestamp};
+use serde_json::{Map, Value};
+use zeroize::Zeroizing;
+
+const VALUE: &str = "value";
+const FORMER: &str = "former";
+
+/// What binds ciphertext to its place: moved to another name, tenant or field it does not open.
+fn place(tenant: &TenantId, key: &str, field: &str) -> Vec<u8> {
+    seal::place([
+        tenant.as_str(),
+        sabotage!("ciphertext-opens-anywhere", key, ""),
+        field,
+    ])
+}
+
+/// The body of a secret's record: what may be read of it, and its values sealed.
+pub(super) fn seal_body(
+    vault: &VaultKey,
+    tenant: &TenantId,
+    key: &str,
+    facts: Map<String, Value>,
+    value: &SecretValue,
+    former: &[SecretValue],
+) -> RecordBody {
+    let policy = Policy::default();
+    let redactor = Redactor::new([value.clone()]);
+    let body = Admission {
+        policy: &policy,
+        redactor: &redactor,
+        scan: 0,
+        now: Timestamp(0),
+    }
+    .record(facts);
+    let current = value.expose(|text| vault.seal(&place(tenant, key, VALUE), text.as_bytes()));
+    let former = vault.seal(&place(tenant, key, FORMER), &packed(former));
+    body.with_sealed(VALUE, &current)
+        .with_sealed(FORMER, &former)
+}
+
+/// Values one after another, each after its length.
+fn packed(values: &[SecretValue]) -> Zeroizing<Vec<u8>> {
+    let size = values.iter().map(|value| 8 + value.expose(str::len)).sum();
+    let mut bytes = Zeroizing::new(Vec::with_capacity(size));
+    for value in values {
+        value.expose(|text| {
+            bytes.extend_from_slice(&(text.len() as u64).to_le_bytes());
+            bytes.extend_from_slice(text.as_bytes());
+        });
+    }
+    bytes
+}
+
+fn unpacked(name: &str, mut bytes: &[u8]) -> Option<Vec<SecretValue>> {
+    let mut values = Vec::new();
+    while !bytes.is_empty() {
+        let (length, rest) = bytes.split_at_checked(8)?;
+        let length = usize::try_from(u64::from_le_bytes(length.try_into().ok()?)).ok()?;
+        let (text, rest) = rest.split_at_checked(length)?;
+        values.push(SecretValue::new(name, std::str::from_utf8(text).ok()?));
+        bytes = rest;
+    }
+    Some(values)
+}
+
+/// The values of a secret, newest first.
+pub(super) fn open_values(
+    vault: &VaultKey,
+    tenant: &TenantId,
+    record: &Record,
+) -> Result<Vec<SecretValue>, EngineError> {
+    let name = record.key.rsplit('/').next().unwrap_or_default();
+    let open = |field: &str| vault.open(&place(tenant, &record.key, field), &record.sealed(field)?);
+    let values = || {
+        let current = open(VALUE)?;
+        let mut values = vec![SecretValue::new(name, std::str::from_utf8(&current).ok()?)];
+        sabotage!(
+            "earlier-values-are-forgotten",
+            values.extend(unpacked(name, &open(FORMER)?)?)
+        );
+        Some(values)
+    };
+    values().ok_or_else(|| {
+        tracing::error!(%tenant, "a secret cannot be opened: this is not the vault key that sealed it, or it was changed");
+        EngineError::VaultLocked
+    })
+}
