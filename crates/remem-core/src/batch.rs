@@ -9,13 +9,11 @@ mod links;
 
 pub use change::{ActionText, Cause, Change, Closing, Reason, StoredText};
 
-use crate::admission::{Admitted, RuleText};
+use crate::admission::Admitted;
 use crate::embedding::{Embedding, ModelId};
 use crate::entry::Entry;
 use crate::event::EventBody;
-use crate::ids::{
-    Actor, EntryId, MemoryRef, PrincipalId, Revision, RuleId, RunId, TenantId, Timestamp, WorldId,
-};
+use crate::ids::{Actor, EntryId, MemoryRef, PrincipalId, Revision, RunId, TenantId, Timestamp};
 use crate::record::{Precondition, RECORD_KEY_BYTES_MAX, RecordBody, RecordKind, Ties};
 use crate::trust::Evidence;
 

@@ -257,7 +257,11 @@ pub fn is_reserved_tag(tag: &str) -> bool {
     RESERVED_TAG_PREFIXES
         .iter()
         .filter_map(|prefix| tag.strip_prefix(prefix))
-        .any(|name| sabotage!("free-text-behind-a-prefix-in-events", is_name(name), true))
+        .any(sabotage!(
+            "free-text-behind-a-prefix-in-events",
+            is_name,
+            |_| true
+        ))
 }
 
 /// A stored event: its body, where it stands in the tenant's log, and the hash that chains it to

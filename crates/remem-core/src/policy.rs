@@ -120,7 +120,7 @@ limits! {
     /// Characters of a secret.
     secret_chars_max: usize = 8_192,
     /// Bytes of all secrets of a tenant with their earlier values: what the tenant's texts are held
-    /// against takes some sixty times as much memory, and is worked out anew with every change.
+    /// against takes many times as much memory, and is worked out anew with every change.
     secret_bytes_max: usize = 512 * 1024,
     /// Earlier values of a secret that are still kept out of memory.
     secret_former_max: usize = 20,

@@ -255,7 +255,7 @@ mod tests {
 
     async fn learn(secrets: &Secrets, tenant: &TenantId, at: i64, bytes: usize) -> Arc<Rules> {
         let look = secrets.look(tenant);
-        let value = (bytes > 0).then(|| SecretValue::new("a", &"x7".repeat(bytes / 2)));
+        let value = (bytes > 0).then(|| SecretValue::new("a", "x7".repeat(bytes / 2)));
         let values = value.into_iter().collect();
         secrets
             .learn(tenant, look, [1; 32], Timestamp(at), values)

@@ -34,6 +34,6 @@ use cli::{Cli, Command};
 /// Runs the command that was given on the command line.
 pub async fn run(cli: &Cli) -> anyhow::Result<()> {
     match &cli.command {
-        Command::Recall(recall) => recall::run(&cli.global, recall).await,
+        Command::Recall(recall) => Box::pin(recall::run(&cli.global, recall)).await,
     }
 }

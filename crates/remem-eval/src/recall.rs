@@ -19,7 +19,7 @@ use std::sync::Arc;
 pub async fn run(global: &Global, recall: &Recall) -> anyhow::Result<()> {
     let settings = Settings::load(global)?;
     let evaluation = Evaluation::new(&settings, recall)?;
-    let sections = evaluation.run().await?;
+    let sections = Box::pin(evaluation.run()).await?;
     if let Some(file) = &recall.report {
         write(file, &report::markdown(&sections))?;
     }

@@ -347,9 +347,9 @@ async fn keys_that_nobody_gave_a_ceiling_are_named() {
         let ids = found.into_iter().map(|key| key.id);
         ids.collect::<Vec<PrincipalId>>()
     };
-    let first = host.caller.principal().clone();
+    let first = host.caller.principal();
     key(&host, Some(Trust::Operator), &[Permission::MemoryRead]).await;
-    assert_eq!(named().await, [first.clone()]);
+    assert_eq!(named().await, std::slice::from_ref(first));
     host.engine
         .set_key_trust(&host.caller, host.tenant(), first.as_str(), Trust::Operator)
         .await

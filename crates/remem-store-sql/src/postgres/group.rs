@@ -54,9 +54,10 @@ async fn lead(shared: &Shared, tenant: &TenantId, commits: &Commits) {
             metrics::histogram!("remem_commit_group_batches").record(part.len() as f64);
             match latest_deadline(&part) {
                 Some(latest) => {
-                    deadline::within(latest, commit_group(shared, tenant, part)).await;
+                    let commit = Box::pin(commit_group(shared, tenant, part));
+                    deadline::within(latest, commit).await;
                 }
-                None => commit_group(shared, tenant, part).await,
+                None => Box::pin(commit_group(shared, tenant, part)).await,
             }
         }
     }
