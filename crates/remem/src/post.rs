@@ -62,14 +62,25 @@ fn public(
     }
 }
 
-/// Whether an address is one of this machine's own: then the machine would speak to it from that
-/// very address. Asks the routes and sends nothing.
+/// Whether an address is one of this machine's own. Asks the system and sends nothing.
 fn is_own(ip: IpAddr) -> bool {
-    let any: SocketAddr = match ip {
-        IpAddr::V4(_) => (Ipv4Addr::UNSPECIFIED, 0).into(),
-        IpAddr::V6(_) => (Ipv6Addr::UNSPECIFIED, 0).into(),
+    let (any, elsewhere): (IpAddr, IpAddr) = match ip {
+        IpAddr::V4(_) => (
+            Ipv4Addr::UNSPECIFIED.into(),
+            Ipv4Addr::new(192, 0, 2, 1).into(),
+        ),
+        IpAddr::V6(_) => (
+            Ipv6Addr::UNSPECIFIED.into(),
+            Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 1).into(),
+        ),
     };
-    let from = UdpSocket::bind(any).and_then(|socket| {
+    let can_bind = |ip: IpAddr| UdpSocket::bind((ip, 0)).is_ok();
+    // A system can be told to let programs bind any address. There the route tells: the machine
+    // speaks to an address of its own from that very address.
+    if can_bind(ip) && !can_bind(elsewhere) {
+        return true;
+    }
+    let from = UdpSocket::bind((any, 0)).and_then(|socket| {
         socket.connect((ip, DISCARD))?;
         socket.local_addr()
     });

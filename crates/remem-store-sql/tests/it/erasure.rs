@@ -320,7 +320,7 @@ async fn a_file_of_the_schema_before_keeps_what_it_holds() {
     assert_eq!(
         db.pragma_query_value(None, "user_version", |row| row.get::<_, i64>(0))
             .unwrap(),
-        9
+        10
     );
 }
 

@@ -1612,7 +1612,8 @@ async fn with_the_second_wall_gone_the_first_one_holds() {
     );
     assert_eq!(
         delete(&store, &a, "e2", NOON).await.outcomes,
-        [Outcome::Removed]
+        [Outcome::Held],
+        "an action rests on it"
     );
     let forget = Batch::new(a.tenant.clone(), NOON)
         .forget(a.memory_ref.clone(), id("e2"))
