@@ -1980,7 +1980,9 @@ impl Workshop<'_> {
             .await;
         self.commit(
             self.batch()
-                .link(memory(), id("old way"), "audit".into(), "1".into()),
+                .link(memory(), id("old way"), "audit".into(), "1".into())
+                .link(memory(), id("before the rule"), "told".into(), "1".into())
+                .link(memory(), id("before the rule"), "told".into(), "2".into()),
         )
         .await;
     }
@@ -2002,6 +2004,7 @@ impl Workshop<'_> {
             self.batch()
                 .delete(memory(), id("second"))
                 .forget(memory(), id("stays"))
+                .forget(memory(), id("before the rule"))
                 .revive(memory(), id("first")),
         )
         .await;
@@ -2087,6 +2090,12 @@ async fn copied_with_workshop(from: Home, to: Home) {
     assert_verified(&copied(&from, &to).await.unwrap());
     compare(&mut world, &from, &to, false).await;
     assert_eq!(rules().await, 1);
+    let linked = there.linked(&scope.tenant, None, 99).await.unwrap();
+    let words = |linked: &remem_store::Linked| linked.actions.len();
+    let told = linked.iter().filter(|linked| linked.is_erased);
+    assert_eq!(told.clone().map(words).sum::<usize>(), 2);
+    let said = |linked: &remem_store::Linked| linked.actions.iter().all(|a| a.action.is_empty());
+    assert!(told.clone().all(said), "what was forgotten left its links");
     let answers = there
         .slot(&scope.clone().as_host(), "how", 9)
         .await
