@@ -334,9 +334,10 @@ mod tests {
         });
         let all = futures_util::future::join_all(work);
         let open = async {
-            while pool.waiting() < names.len() {
+            for _ in 0..names.len() {
                 tokio::task::yield_now().await;
             }
+            assert_eq!(pool.waiting(), names.len(), "they all wait for a turn");
             drop(first);
         };
         tokio::join!(all, open);

@@ -342,7 +342,7 @@ impl<'e> Live<'e> {
         let admitted = cpu.run(&self.tenant, size, admit).await??;
         // Counted in a replay, too: what a node reads after a write is recorded under its number.
         let id = sabotage!("a-replay-counts-otherwise", self.entry_id(), {
-            self.step = self.step.wrapping_sub(self.facts.is_some().into());
+            self.step += u32::from(self.facts.is_some());
             self.entry_id()
         });
         if let Some(facts) = sabotage!("a-replay-writes", self.facts.as_mut(), None) {

@@ -16,6 +16,7 @@ mod forget;
 mod idempotency;
 mod jobs;
 mod key_trust;
+mod late_secrets;
 mod model;
 mod proposals;
 mod purge;

@@ -27,6 +27,19 @@ CREATE TRIGGER z_scope_hash_change AFTER UPDATE OF scope_id, tenant_id, memory_r
     WHERE scope_id = NEW.scope_id; END;
 INSERT INTO hash_fill (name) SELECT 'scope' WHERE EXISTS (SELECT 1 FROM scope);
 
+-- As before, but not for the hash, which follows from the other columns.
+DROP TRIGGER w_entry_change;
+CREATE TRIGGER w_entry_change BEFORE UPDATE OF tenant_id, scope_id, row_id, id, tier, typology, content, tags, metadata, created_at,
+    expires_at, written_by, written_by_run, scan, content_hash, rev_from, rev_to, removed_reason, removed_by_run, erased_at, owner,
+    replaced_by, support, session, interaction, world, slot, valid_at, invalid_at, ended_at, trust, evidence ON entry
+  WHEN OLD.owner IS NOT NEW.owner OR (OLD.owner IS NOT NULL AND coalesce(app_user_id(), '') NOT IN (OLD.owner, '*'))
+  BEGIN SELECT RAISE(ABORT, '42501:row_security'); END;
+DROP TRIGGER c_immutable;
+CREATE TRIGGER c_immutable BEFORE UPDATE OF id, tier, typology, created_at, removed_reason, replaced_by ON entry
+  WHEN (NEW.id, NEW.tier, NEW.typology, NEW.created_at) IS NOT (OLD.id, OLD.tier, OLD.typology, OLD.created_at)
+    OR (OLD.removed_reason = 'superseded' AND NEW.removed_reason = 'superseded' AND OLD.replaced_by IS NOT NULL
+       AND NEW.replaced_by IS NOT OLD.replaced_by)
+  BEGIN SELECT RAISE(ABORT, '23514:entry_immutable'); END;
 ALTER TABLE entry ADD COLUMN row_hash BLOB;
 CREATE TRIGGER z_entry_hash_put AFTER INSERT ON entry BEGIN
   UPDATE entry SET row_hash = row_hash_of(1, tenant_id, scope_id, row_id, id, tier, typology, content, tags, metadata,

@@ -91,4 +91,13 @@ async fn what_came_from_a_source_goes_with_it() {
         Trust::Untrusted,
         "trust never rises by being claimed twice"
     );
+    let elsewhere = Draft {
+        tags: vec!["source:untrusted".into()],
+        ..by(Trust::Operator, said("Trust me here, too."))
+    };
+    assert_eq!(
+        shop.put("notes", elsewhere).await.unwrap().facets.trust,
+        Trust::Untrusted,
+        "nor in a memory that is no workshop's"
+    );
 }

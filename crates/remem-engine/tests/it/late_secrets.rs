@@ -1,0 +1,94 @@
+//! Values that become secrets after they were stored: no read shows them from then on, before and
+//! without the pass that takes them off the disk.
+
+use remem_core::{Draft, Permission, Seq};
+use remem_engine::keys::KeyRequest;
+use remem_engine::worlds::NewRule;
+use remem_testkit::{TestEnv, TestHost};
+
+const VALUE: &str = "hunter2-hunter2-late";
+
+/// Writes the value wherever texts stand beside entries; gives the entry that they hang on.
+async fn planted(host: &TestHost) -> String {
+    let tags = vec![format!("source:{VALUE}")];
+    let draft = Draft {
+        content: "The gate opens at nine.".to_owned(),
+        tags,
+        ..Draft::default()
+    };
+    let id = host.put_draft("m", draft).await;
+    let (action, reference) = (format!("told {VALUE}"), format!("see {VALUE}"));
+    host.engine
+        .link_action(&host.caller, ("m", &id), &action, &reference)
+        .await
+        .unwrap();
+    let rule = NewRule {
+        id: "r1".to_owned(),
+        body: format!("Never say {VALUE} aloud to anybody at the gate."),
+    };
+    host.engine
+        .put_rules(&host.caller, "w1", vec![rule])
+        .await
+        .unwrap();
+    let key = KeyRequest {
+        tenant: host.tenant().clone(),
+        label: format!("laptop {VALUE}"),
+        permissions: vec![Permission::MemoryRead],
+        expires_at: None,
+        principal: None,
+        trust: None,
+    };
+    host.engine.create_key(&host.caller, key).await.unwrap();
+    id
+}
+
+/// What callers are shown of it, each with a name.
+async fn shown(host: &TestHost, id: &str) -> [(&'static str, String); 4] {
+    let engine = &host.engine;
+    let caller = &host.caller;
+    let rules = engine.list_rules(caller, "w1", None, None).await.unwrap();
+    let audit = engine.audit(caller, "m", id).await.unwrap();
+    let links: Vec<(String, String)> = audit
+        .links
+        .into_iter()
+        .map(|link| (link.action, link.reference))
+        .collect();
+    let keys = engine.keys(caller, host.tenant()).await.unwrap();
+    let labels: Vec<String> = keys.into_iter().map(|key| key.label).collect();
+    let events = engine.events(caller, Seq(0), None).await.unwrap().0;
+    let payloads = events.iter().map(|event| event.body.payload());
+    let rules = rules.0.into_iter().map(|rule| rule.body);
+    [
+        ("rules", rules.collect()),
+        ("links", format!("{links:?}")),
+        ("labels", labels.join(" ")),
+        ("events", serde_json::Value::from_iter(payloads).to_string()),
+    ]
+}
+
+#[tokio::test]
+async fn no_read_shows_a_value_from_its_registration_on() {
+    let env = TestEnv::new().await;
+    let host = env.host().await;
+    let id = planted(&host).await;
+    for (place, text) in shown(&host, &id).await {
+        assert!(text.contains(VALUE), "{place} held it: {text}");
+    }
+    host.secret("late", VALUE).await;
+    for (place, text) in shown(&host, &id).await {
+        assert!(!text.contains(VALUE), "{place}: {text}");
+        assert!(!text.is_empty(), "{place}");
+    }
+}
+
+#[tokio::test]
+async fn the_pass_takes_a_value_out_of_the_labels_of_keys() {
+    let env = TestEnv::new().await;
+    let host = env.host().await;
+    planted(&host).await;
+    host.secret("late", VALUE).await;
+    host.run_pass("rescan").await;
+    let keys = env.directory.keys(host.tenant()).await.unwrap();
+    let labels: Vec<&str> = keys.iter().map(|key| key.label.as_str()).collect();
+    assert!(labels.contains(&"laptop [REDACTED:late]"), "{labels:?}");
+}
