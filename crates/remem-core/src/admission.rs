@@ -627,6 +627,22 @@ mod tests {
     }
 
     #[test]
+    fn a_tag_lowers_trust_and_never_raises_it() {
+        let tagged = |trust| Draft {
+            tags: vec![UNTRUSTED_TAG.into()],
+            facets: Facets {
+                trust,
+                ..Facets::default()
+            },
+            ..draft("Trust me.")
+        };
+        for trust in [Trust::Untrusted, Trust::Model, Trust::Operator] {
+            let admitted = check(tagged(trust)).unwrap();
+            assert_eq!(admitted.facets().trust, Trust::Untrusted, "{trust:?}");
+        }
+    }
+
+    #[test]
     fn every_text_is_redacted() {
         let metadata = json!({"hunter2-hunter2": 1, "deep": [{"pw": "x hunter2-hunter2"}], "n": 9876543210u64, "ok": 42});
         let admitted = check(Draft {

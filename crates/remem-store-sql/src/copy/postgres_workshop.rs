@@ -7,7 +7,6 @@ use super::rows::{ActionRow, RuleRow, SlotRow};
 use crate::postgres::gate::{Gate, call};
 use crate::postgres::rows::get;
 use remem_core::TenantId;
-use remem_core::sabotage;
 use remem_store::StoreError;
 
 const SLOTS: &str = "SELECT scope_id, row_id, id, slot FROM remem.entry
@@ -82,18 +81,6 @@ const PUT_ACTIONS: &str = "INSERT INTO remem.action_link (tenant_id, scope_id, r
      FROM unnest($2::bigint[], $3::bytea[], $4::text[], $5::text[], $6::bigint[], $7::text[])
        AS w (scope_id, id_hash, action, reference, linked_at, linked_by)
      JOIN remem.entry e ON e.tenant_id = $1 AND e.scope_id = w.scope_id AND e.id_hash = w.id_hash ON CONFLICT DO NOTHING";
-// Erases one link of an entry that was forgotten since the last copy: one that was made then and by
-// them, since its words are what must go.
-const FORGET_ACTION: &str = "UPDATE remem.action_link l SET action = '', reference = $5
-     FROM (SELECT k.scope_id, k.row_id, k.action, k.reference FROM remem.entry e
-         JOIN remem.action_link k ON k.tenant_id = $1 AND k.scope_id = e.scope_id AND k.row_id = e.row_id
-       WHERE e.tenant_id = $1 AND e.scope_id = $2 AND e.id_hash = $3 AND k.linked_at = $4
-         AND k.linked_by IS NOT DISTINCT FROM $6 AND k.action <> ''
-         AND NOT EXISTS (SELECT 1 FROM remem.action_link f WHERE f.tenant_id = $1 AND f.scope_id = k.scope_id
-           AND f.row_id = k.row_id AND f.action = '' AND f.reference = $5)
-       LIMIT 1) AS o
-     WHERE l.tenant_id = $1 AND l.scope_id = o.scope_id AND l.row_id = o.row_id
-       AND l.action = o.action AND l.reference = o.reference";
 const DROP_RULES: &str = "DELETE FROM remem.rule WHERE tenant_id = $1";
 const PUT_RULES: &str = "INSERT INTO remem.rule (tenant_id, world, id, body, at)
      SELECT $1, * FROM unnest($2::text[], $3::text[], $4::text[], $5::bigint[]) ON CONFLICT DO NOTHING";
@@ -116,25 +103,6 @@ pub(super) async fn put_actions(
     page: &[ActionRow],
 ) -> Result<(), StoreError> {
     let name = tenant.as_str();
-    for row in page.iter().filter(|row| row.action.is_empty()) {
-        let id = hash(&row.id);
-        let by = row.linked_by.as_deref();
-        let forget = call(
-            FORGET_ACTION,
-            &[
-                &name,
-                &row.scope_id,
-                &id,
-                &row.linked_at,
-                &row.reference,
-                &by,
-            ],
-        );
-        sabotage!(
-            "postgres-a-copy-leaves-words-of-forgotten-links",
-            write(gate, tenant, forget).await?
-        );
-    }
     let scope = column(page, |r| r.scope_id);
     let id = column(page, |r| hash(&r.id));
     let action = column(page, |r| r.action.as_str());

@@ -2,7 +2,6 @@
 //! names; what a rule's text is compared by is computed here.
 
 use super::rows::{ActionRow, PAGE_ROWS, RuleRow, SlotRow};
-use remem_core::sabotage;
 use remem_core::trgm::Trigrams;
 use rusqlite::{Connection, Row, params};
 
@@ -85,35 +84,7 @@ pub(super) fn put_slot(db: &Connection, tenant: &str, row: &SlotRow) -> rusqlite
         .map(|_| ())
 }
 
-/// Erases one link of an entry that was forgotten since the last copy: one that was made then and by
-/// them, since its words are what must go.
-fn forget_action(db: &Connection, tenant: &str, row: &ActionRow) -> rusqlite::Result<()> {
-    let sql = "UPDATE action_link SET action = '', reference = ?5
-               WHERE (tenant_id, scope_id, row_id, action, reference) =
-                 (SELECT l.tenant_id, l.scope_id, l.row_id, l.action, l.reference
-                  FROM entry e JOIN action_link l ON l.tenant_id = e.tenant_id AND l.scope_id = e.scope_id AND l.row_id = e.row_id
-                  WHERE e.tenant_id = ?1 AND e.scope_id = ?2 AND e.id = ?3 AND l.linked_at = ?4 AND l.linked_by IS ?6 AND l.action <> ''
-                    AND NOT EXISTS (SELECT 1 FROM action_link k WHERE k.tenant_id = ?1 AND k.scope_id = l.scope_id
-                      AND k.row_id = l.row_id AND k.action = '' AND k.reference = ?5)
-                  LIMIT 1)";
-    let values = params![
-        tenant,
-        row.scope_id,
-        row.id,
-        row.linked_at,
-        row.reference,
-        row.linked_by
-    ];
-    db.prepare_cached(sql)?.execute(values).map(|_| ())
-}
-
 pub(super) fn put_action(db: &Connection, tenant: &str, row: &ActionRow) -> rusqlite::Result<()> {
-    if row.action.is_empty() {
-        sabotage!(
-            "a-copy-leaves-words-of-forgotten-links",
-            forget_action(db, tenant, row)?
-        );
-    }
     let sql = "INSERT INTO action_link (tenant_id, scope_id, row_id, action, reference, linked_at, linked_by)
                SELECT ?1, scope_id, row_id, ?4, ?5, ?6, ?7 FROM entry WHERE tenant_id = ?1 AND scope_id = ?2 AND id = ?3
                ON CONFLICT DO NOTHING";
