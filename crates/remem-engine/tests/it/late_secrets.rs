@@ -17,7 +17,8 @@ async fn planted(host: &TestHost) -> String {
         ..Draft::default()
     };
     let id = host.put_draft("m", draft).await;
-    let (action, reference) = (format!("told {VALUE}"), format!("see {VALUE}"));
+    let action = format!("told {VALUE}");
+    let reference = format!("see {VALUE}");
     host.engine
         .link_action(&host.caller, ("m", &id), &action, &reference)
         .await
