@@ -55,9 +55,9 @@ pub(super) fn rows(
     Ok(damages)
 }
 
-/// Names and texts of everything that the steps made.
+/// Names and texts of everything that the steps made, and not of the statistics that SQLite keeps.
 fn schema(db: &Connection) -> rusqlite::Result<BTreeSet<(String, Option<String>)>> {
-    db.prepare("SELECT type || ' ' || name, sql FROM sqlite_schema WHERE name NOT LIKE 'sqlite%'")?
+    db.prepare("SELECT type || ' ' || name, sql FROM sqlite_schema WHERE name NOT LIKE 'sqlite_stat%'")?
         .query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?
         .collect()
 }
