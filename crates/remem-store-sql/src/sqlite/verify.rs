@@ -57,9 +57,11 @@ pub(super) fn rows(
 
 /// Names and texts of everything that the steps made, and not of the statistics that SQLite keeps.
 fn schema(db: &Connection) -> rusqlite::Result<BTreeSet<(String, Option<String>)>> {
-    db.prepare("SELECT type || ' ' || name, sql FROM sqlite_schema WHERE name NOT LIKE 'sqlite_stat%'")?
-        .query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?
-        .collect()
+    db.prepare(
+        "SELECT type || ' ' || name, sql FROM sqlite_schema WHERE name NOT LIKE 'sqlite_stat%'",
+    )?
+    .query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?
+    .collect()
 }
 
 pub(super) fn answer(damages: Damages, count: u64) -> Result<u64, StoreError> {

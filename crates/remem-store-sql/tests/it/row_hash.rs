@@ -237,7 +237,10 @@ async fn sqlite_tells_of_every_bit_of_a_page_that_changes_a_value() {
         if checked(damaged.path()).await.is_err() {
             found += 1;
         } else if before != after {
-            missed.push(format!("{file}, byte {at}, bit {bit}"));
+            let changed = before.iter().flatten().collect::<BTreeSet<_>>();
+            let now = after.iter().flatten().collect::<BTreeSet<_>>();
+            let rows: Vec<_> = changed.symmetric_difference(&now).collect();
+            missed.push(format!("{file}, byte {at}, bit {bit}: {rows:#?}"));
         }
     }
     println!("{found} found, the others changed no value");
