@@ -4,107 +4,112 @@ use crate::time::Instant;
 use crate::workshop::SourceName;
 use serde::{Deserialize, Serialize};
 
-/// What a host of before ceilings lets every key vouch for.
+/// Default of a missing `trust` field: keys of hosts without trust ceilings may vouch for every
+/// source.
 fn everything() -> SourceName {
     SourceName::Operator
 }
 
-/// What a new key should be.
+/// Request to create an API key.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct KeyCreate {
-    /// The tenant it opens; the caller's own if absent. Created if it does not exist.
+    /// Name of the tenant that the key belongs to; the caller's own tenant if absent. The tenant is
+    /// created if it does not exist.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tenant: Option<String>,
-    /// What a person calls it.
+    /// Label for people, at most 100 characters; empty if absent.
     #[serde(default)]
     pub label: String,
-    /// What it allows: memory:read, runs:create, … An unknown one is refused with the list of all.
+    /// Scopes that the key grants, such as `memory:read` or `runs:create`. An unknown scope is
+    /// refused with the list of all scopes.
     pub scopes: Vec<String>,
-    /// From when it is refused.
+    /// Time from which the key is refused (RFC 3339); absent for a key that does not expire.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expires_at: Option<Instant>,
-    /// Who acts with it; the key's own id if absent. Several keys may be one principal's, so that
-    /// one can replace another.
+    /// User that the key acts as (1 to 128 letters, digits and `_.:-`); the key's own id if absent.
+    /// Several keys may share one principal, so that one can replace another.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub principal: Option<String>,
-    /// The most that it may vouch for as the source of what it writes; model if absent, and never
-    /// more than the caller's own.
+    /// Highest source that the key may vouch for in what it writes; `model` if absent, and never
+    /// above that of the caller's own key.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trust: Option<SourceName>,
 }
 
-/// What is to change about a key.
+/// Change of an existing key.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct KeyChange {
-    /// The most that it may vouch for; never more than the caller's own.
+    /// Highest source that the key may vouch for; never above that of the caller's own key.
     pub trust: SourceName,
 }
 
-/// A key that was just made: the only time its text is shown.
+/// A newly created key with its text. The text is shown in this answer only.
 #[derive(Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct KeyCreated {
-    /// The key itself.
+    /// Text of the key, to be sent as a bearer token.
     pub key: String,
-    /// What is kept of it.
+    /// Description of the key, as lists show it.
     #[serde(flatten)]
     pub info: KeyInfo,
 }
 
-/// A key, without the key.
+/// Description of an API key, without its text.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct KeyInfo {
-    /// Its public name.
+    /// Public id of the key, such as `key_01a1debaad7fd2c0a1`.
     pub id: String,
-    /// Who acts with it.
+    /// User that the key acts as.
     pub principal: String,
-    /// The tenant it opens.
+    /// Name of the tenant that the key belongs to.
     pub tenant: String,
-    /// What a person calls it.
+    /// Label for people; may be empty.
     pub label: String,
-    /// What it allows.
+    /// Scopes that the key grants.
     pub scopes: Vec<String>,
-    /// The most that it may vouch for as the source of what it writes.
+    /// Highest source that the key may vouch for in what it writes.
     #[serde(default = "everything")]
     pub trust: SourceName,
-    /// Nobody said what it may vouch for, so it may for everything: a key from before keys had such
-    /// a ceiling, or a host's first one. Over MCP it may for what a model may.
+    /// True if no ceiling was ever set for the key, so that it may vouch for every source: a key
+    /// made before ceilings existed, or the first key of a host. Over MCP such a key vouches for
+    /// `model` at most. Absent if false.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub trust_unset: bool,
-    /// When it was made.
+    /// Time the key was created (RFC 3339).
     pub created_at: Instant,
-    /// From when it is refused.
+    /// Time from which the key is refused (RFC 3339); absent if it does not expire.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expires_at: Option<Instant>,
-    /// When it was revoked.
+    /// Time the key was revoked (RFC 3339); absent while it is valid.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub revoked_at: Option<Instant>,
 }
 
-/// Who a caller is, as its key or token proved.
+/// Identity of the caller, as its key or token proved it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Whoami {
-    /// The tenant whose memory it reaches, the only one.
+    /// Name of the tenant, the only one whose memory the caller reaches.
     pub tenant: String,
-    /// Who acts with it.
+    /// User that the caller acts as.
     pub principal: String,
-    /// What it may do.
+    /// Scopes that the key or token grants.
     pub scopes: Vec<String>,
-    /// The most that it may vouch for as the source of what it writes.
+    /// Highest source that the caller may vouch for in what it writes.
     #[serde(default = "everything")]
     pub trust: SourceName,
-    /// Nobody said what it may vouch for, so it may for everything: a key from before keys had such
-    /// a ceiling, or a host's first one. Over MCP it may for what a model may.
+    /// True if no ceiling was ever set for the key, so that it may vouch for every source: a key
+    /// made before ceilings existed, or the first key of a host. Over MCP such a key vouches for
+    /// `model` at most. Absent if false.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub trust_unset: bool,
-    /// The id of its key; a token has none.
+    /// Id of the caller's key; absent if the caller came with a token.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub key_id: Option<String>,
-    /// From when the key or the token is refused.
+    /// Time from which the key or token is refused (RFC 3339); absent if it does not expire.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expires_at: Option<Instant>,
 }
@@ -112,16 +117,16 @@ pub struct Whoami {
 /// The keys of a tenant, oldest first.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct KeyList {
-    /// The keys.
+    /// Keys, revoked ones included, oldest first.
     pub keys: Vec<KeyInfo>,
 }
 
-/// Which tenant is meant.
+/// Query parameter that selects a tenant.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, utoipa::IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub struct TenantQuery {
-    /// The caller's own if absent.
+    /// Name of the tenant; the caller's own if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tenant: Option<String>,
 }
@@ -130,28 +135,28 @@ pub struct TenantQuery {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct TenantPut {
-    /// Its name.
+    /// Name of the tenant.
     pub id: String,
-    /// What happens to text shaped like a secret: redact (the default), flag or off.
+    /// Treatment of text that is shaped like a secret: `redact` (the default), `flag` or `off`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub shapes: Option<String>,
 }
 
-/// A tenant.
+/// Description of a tenant.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct TenantInfo {
-    /// Its name.
+    /// Name of the tenant.
     pub id: String,
-    /// When it was created.
+    /// Time the tenant was created (RFC 3339).
     pub created_at: Instant,
-    /// What happens to text shaped like a secret.
+    /// Treatment of text that is shaped like a secret: `redact`, `flag` or `off`.
     pub shapes: String,
 }
 
-/// All tenants by name.
+/// All tenants of the host, by name.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct TenantList {
-    /// The tenants.
+    /// Tenants, ordered by name.
     pub tenants: Vec<TenantInfo>,
 }

@@ -6,35 +6,35 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 
-/// An agent to install.
+/// Request to install an agent.
 #[derive(Clone, Default, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct AgentInstall {
-    /// OpenWOP's AgentManifest.
+    /// Manifest of the agent, as OpenWOP defines `AgentManifest`; at most 128 KiB as JSON.
     #[schema(value_type = Object)]
     pub manifest: Map<String, Value>,
-    /// The pack it comes from [local].
+    /// Name of the pack that the agent comes from, at most 200 characters; `local` if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pack_name: Option<String>,
-    /// The version of that pack [0.0.0].
+    /// Version of that pack, at most 64 characters; `0.0.0` if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pack_version: Option<String>,
-    /// Packs that should be installed, too.
+    /// Packs that the agent depends on, by name; at most 64.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub peer_dependencies: BTreeMap<String, PeerDependency>,
 }
 
-/// How much an agent needs another pack.
+/// Dependency of an agent on another pack.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct PeerDependency {
-    /// It can do without [false].
+    /// True if the agent also works without the pack; false if absent.
     #[serde(default)]
     pub optional: bool,
 }
 
 impl AgentInstall {
-    /// What a file holds: the whole request, or the manifest alone.
+    /// Reads a file that holds either the whole request or the manifest alone.
     pub fn from_file(text: &[u8]) -> serde_json::Result<AgentInstall> {
         let value: Map<String, Value> = serde_json::from_slice(text)?;
         if value.contains_key("manifest") {
@@ -63,63 +63,64 @@ impl From<AgentInstall> for Install {
     }
 }
 
-/// The memory an agent asks for.
+/// Kinds of memory that an agent asks for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct AgentMemoryShape {
-    /// Working notes of a run.
+    /// True if the agent asks for working notes of a run.
     #[serde(default)]
     pub scratchpad: bool,
-    /// The conversation so far.
+    /// True if the agent asks for the conversation so far.
     #[serde(default)]
     pub conversation: bool,
-    /// Memory across runs.
+    /// True if the agent asks for memory that outlasts a run.
     #[serde(default)]
     pub long_term: bool,
 }
 
-/// An installed agent.
+/// Description of an installed agent.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct AgentInventoryEntry {
-    /// Its name.
+    /// Unique id of the agent.
     pub agent_id: String,
-    /// What people call it.
+    /// Display name of the agent.
     pub persona: String,
-    /// A short name for screens.
+    /// Short label for user interfaces.
     pub label: String,
-    /// What it is for.
+    /// Purpose of the agent, in its manifest's words.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
-    /// The kind of model it wants.
+    /// Class of model that the agent asks for.
     pub model_class: String,
-    /// The pack it comes from.
+    /// Name of the pack that the agent comes from.
     pub pack_name: String,
-    /// The version of that pack.
+    /// Version of that pack.
     pub pack_version: String,
-    /// The tools it may use.
+    /// Names of the tools that the agent may use.
     pub tool_allowlist: Vec<String>,
-    /// Whether it says what its tasks or answers look like.
+    /// True if the manifest has schemas of the agent's tasks or answers.
     pub has_handoff_schemas: bool,
-    /// The memory it asks for.
+    /// Kinds of memory that the agent asks for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub memory_shape: Option<AgentMemoryShape>,
-    /// Below this confidence a decision should be escalated.
+    /// Confidence below which a decision of the agent should be escalated.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub confidence_threshold: Option<f64>,
-    /// Packs and capabilities that it asks for and does not get here; absent if there are none.
+    /// Missing packs and unsupported capabilities that the agent asks for; absent if there are
+    /// none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub degraded: Vec<String>,
-    /// True if it does not get the memory that it asks for; absent otherwise.
+    /// True if the host lacks a part of the memory that the agent asks for; absent otherwise.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub memory_degraded: Option<bool>,
-    /// Which sides of memory are missing; absent if none are.
+    /// Missing dimensions of memory, such as `long-term-durability`; absent if there are none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub degraded_memory_dimensions: Vec<String>,
 }
 
 impl AgentInventoryEntry {
-    /// An agent, and what it is without.
+    /// Describes an agent, with the packs and the memory dimensions that it lacks on this host.
     #[must_use]
     pub fn new(agent: &Agent, degraded: Vec<String>, memory: &[&str]) -> AgentInventoryEntry {
         let shape = |shape: remem_core::capability::MemoryShape| AgentMemoryShape {
@@ -146,12 +147,12 @@ impl AgentInventoryEntry {
     }
 }
 
-/// The installed agents.
+/// The installed agents of the tenant and of the host.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct AgentInventory {
-    /// By name.
+    /// Agents, ordered by `agentId`.
     pub agents: Vec<AgentInventoryEntry>,
-    /// How many there are.
+    /// Number of agents in the list.
     pub total: u64,
 }

@@ -4,46 +4,47 @@ use crate::time::Instant;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-/// An automation.
+/// An automation: a workflow or an agent that is started on a schedule.
 #[derive(Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct AutomationDoc {
-    /// Its name.
+    /// Unique name of the automation.
     pub automation_id: String,
-    /// When it is due: `every`, `cron` or `at`, and `zone`.
+    /// Schedule of the automation: one of `every` (ISO 8601 duration), `cron` and `at` (once), with
+    /// an optional `zone`.
     #[schema(value_type = Object)]
     pub schedule: Map<String, Value>,
-    /// The workflow that is started, …
+    /// Id of the workflow that is started; absent if an agent is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub workflow_id: Option<String>,
-    /// … or the agent.
+    /// Id of the agent that is started; absent if a workflow is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agent_id: Option<String>,
-    /// What it is given.
+    /// Inputs of the runs that are started.
     #[schema(value_type = Object)]
     pub inputs: Map<String, Value>,
-    /// Whether it is due at all.
+    /// True if the automation fires when it is due; false while it is paused.
     pub enabled: bool,
-    /// What people call it.
+    /// Title for people, at most 200 characters.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub title: Option<String>,
-    /// When it is due next.
+    /// Time of the next start (RFC 3339); absent if there is none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub next_due_at: Option<Instant>,
-    /// When it was last started …
+    /// Scheduled time of the latest start (RFC 3339); absent if there was none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_fired_at: Option<Instant>,
-    /// … and the run that came of it.
+    /// Id of the run of the latest start.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_run_id: Option<String>,
-    /// What was installed, if it came from a proposal.
+    /// Installed artifact that the automation comes from, if it comes from a proposal.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub source: Option<String>,
 }
 
-/// The tenant's automations, by name.
+/// The automations of the tenant.
 #[derive(Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct AutomationList {
-    /// The automations.
+    /// Automations, ordered by name.
     pub automations: Vec<AutomationDoc>,
 }

@@ -7,19 +7,20 @@ use remem_core::{EntryId, Timestamp};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-/// What is started when a commitment fires. Without a workflow or an agent it only tells.
+/// Run that is started when a commitment fires. Without a workflow or an agent a firing is an event
+/// alone.
 #[derive(
     Clone, Debug, Default, PartialEq, Serialize, Deserialize, utoipa::ToSchema, schemars::JsonSchema,
 )]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct DeliveryDoc {
-    /// The workflow to run, …
+    /// Id of the workflow to run; at most one of `workflowId` and `agentId`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub workflow_id: Option<String>,
-    /// … or the agent to call upon.
+    /// Id of the agent to call; at most one of `workflowId` and `agentId`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agent_id: Option<String>,
-    /// What the run is given beside the names of commitment, memory and entry.
+    /// Further inputs of the run, beside the ids of commitment, memory and entry.
     #[serde(default, skip_serializing_if = "Map::is_empty")]
     #[schema(value_type = Object)]
     pub inputs: Map<String, Value>,
@@ -49,102 +50,108 @@ fn is_silent(delivery: &DeliveryDoc) -> bool {
     *delivery == DeliveryDoc::default()
 }
 
-/// What to be reminded of, and when: one of `at`, `every`, `cron` and `predicate`, or none if the
-/// text tells.
+/// Request to create a commitment. At most one of `at`, `every`, `cron` and `predicate` is set;
+/// without one, the condition is read from the text.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct CommitmentCreate {
-    /// What is meant; it becomes an entry of the memory.
+    /// Text of the commitment, which becomes an entry of the memory.
     pub text: String,
-    /// At this instant.
+    /// Time at which the commitment fires, once (RFC 3339).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub at: Option<Instant>,
-    /// Again and again after this distance, an ISO 8601 duration.
+    /// Interval after which the commitment fires again and again: an ISO 8601 duration of one
+    /// minute or more.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub every: Option<String>,
-    /// As this cron line says.
+    /// Cron expression of five fields, at whose times the commitment fires.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cron: Option<String>,
-    /// When this becomes true, such as "the invoice has cleared".
+    /// Statement whose coming true fires the commitment, such as "the invoice has cleared".
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub predicate: Option<String>,
-    /// By whose clocks: the name of a time zone; the memory's if absent.
+    /// Name of the time zone that times are read in, such as `Europe/Berlin`; the memory's zone if
+    /// absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub zone: Option<String>,
-    /// What is started; what the memory's rules say if absent.
+    /// Run that is started on firing; that of the memory's rules if absent.
     #[serde(default, skip_serializing_if = "is_silent")]
     pub delivery: DeliveryDoc,
-    /// Whom or what it is about, so that it can be forgotten by that.
+    /// Persons or things that the commitment is about, so that it can be forgotten by them: at most
+    /// 32, of 256 characters each.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub subjects: Vec<String>,
 }
 
-/// A commitment.
+/// A commitment: a promise that fires at a time, or when a statement comes true.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct CommitmentDoc {
-    /// Its name.
+    /// Unique id of the commitment.
     pub id: String,
-    /// The memory it belongs to.
+    /// Name of the memory that the commitment belongs to.
     pub memory_ref: String,
-    /// The entry it was made from.
+    /// Id of the entry that the commitment was read from.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub memory_id: Option<String>,
-    /// What was meant, as memory has it now; absent if it cannot be read any more, or not by this
-    /// key.
+    /// Text of the commitment, as the entry reads now; absent if the entry can no longer be read,
+    /// or not with this key.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub text: Option<String>,
-    /// Nobody vouches for the text that it was made from.
+    /// True if the entry that the commitment was read from has an untrusted source.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub untrusted: bool,
-    /// `pending`, `armed`, `done`, `cancelled` or `expired`.
+    /// State of the commitment: `pending`, `armed`, `done`, `cancelled` or `expired`.
     pub state: String,
-    /// `time` or `predicate`.
+    /// Kind of the condition: `time` or `predicate`.
     pub condition: String,
-    /// When it fires next, if it waits for a time.
+    /// Time of the next firing (RFC 3339); absent unless the commitment waits for a time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub next_at: Option<Instant>,
-    /// The distance, if it repeats by one.
+    /// Interval of a repeating commitment, an ISO 8601 duration.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub every: Option<String>,
-    /// The cron line, if it repeats by one.
+    /// Cron expression of a repeating commitment.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cron: Option<String>,
-    /// By whose clocks it repeats.
+    /// Name of the time zone that a repeating commitment follows.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub zone: Option<String>,
-    /// The normal form of what has to become true.
+    /// Normal form of the statement that the commitment waits for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub predicate: Option<String>,
-    /// When it is given up, if nobody confirms it or nothing comes true.
+    /// Time at which the commitment is dropped if it is not confirmed, or if its statement does not
+    /// come true (RFC 3339).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub give_up_at: Option<Instant>,
-    /// Whether it was read out of a text; otherwise a caller said when.
+    /// True if the condition was read from a text; false if a caller set it.
     pub inferred: bool,
-    /// 0 to 100: how sure that reading is.
+    /// Confidence of that reading, from 0 to 100.
     pub confidence: u8,
-    /// What it starts.
+    /// Run that is started on firing; absent if none is.
     #[serde(default, skip_serializing_if = "is_silent")]
     pub delivery: DeliveryDoc,
-    /// How often it has fired.
+    /// Number of times that the commitment has fired.
     pub fired: u64,
-    /// What it last fired for.
+    /// Time that the latest firing was due (RFC 3339); absent if there was none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_fired_at: Option<Instant>,
-    /// The run that came of that.
+    /// Id of the run that the latest firing started.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_run_id: Option<String>,
-    /// Why it ended without firing: `caller`, `source`, `unconfirmed` or `time`.
+    /// Reason that the commitment ended without firing: `caller`, `source`, `unconfirmed` or
+    /// `time`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ended_by: Option<String>,
-    /// When it was made.
+    /// Time the commitment was created (RFC 3339).
     pub created_at: Instant,
-    /// When it was last changed.
+    /// Time of the latest change (RFC 3339).
     pub updated_at: Instant,
 }
 
 impl CommitmentDoc {
-    /// The commitment of that name, made from that entry.
+    /// Describes the commitment of this id, with the entry that it was read from and the text of
+    /// that.
     #[must_use]
     pub fn new(
         id: String,
@@ -195,149 +202,152 @@ impl CommitmentDoc {
     }
 }
 
-/// Which commitments.
+/// Query parameters of the list of commitments.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, utoipa::IntoParams)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub struct CommitmentsQuery {
-    /// Of this memory.
+    /// Only commitments of this memory.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub memory_ref: Option<String>,
-    /// In this state: pending, armed, done, cancelled or expired.
+    /// Only commitments in this state: `pending`, `armed`, `done`, `cancelled` or `expired`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub state: Option<String>,
-    /// The nextCursor of an earlier page.
+    /// Cursor of the page: the `nextCursor` of the page before.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cursor: Option<String>,
-    /// How many; 100 if absent, 0 for as many as the host gives at once.
+    /// Number of commitments per page: 100 if absent, the host's maximum (1,000 by default) if 0.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limit: Option<u32>,
 }
 
-/// Commitments, in the order of what happens next.
+/// A page of commitments, in the order of the next firing.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct CommitmentList {
-    /// They.
+    /// Commitments on this page; may be empty on a page that is not the last.
     pub commitments: Vec<CommitmentDoc>,
-    /// Where the next page begins, if there is one. A page may be empty and still have a next.
+    /// Cursor of the next page; absent on the last page.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub next_cursor: Option<String>,
 }
 
-/// Why there is a commitment.
+/// Explanation of a commitment: the rules and the words that led to it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct CommitmentWhy {
-    /// The commitment.
+    /// Commitment that is explained.
     pub commitment: CommitmentDoc,
-    /// The version of the rules that read it; absent if a caller said when.
+    /// Version of the rules that read the commitment; absent if a caller set the condition.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rules: Option<String>,
-    /// The sentence it was read from, as memory has it now.
+    /// Sentence that the commitment was read from, as the entry reads now.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sentence: Option<String>,
-    /// The words of it that ask or promise.
+    /// Words of the sentence that ask or promise.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cue: Option<String>,
-    /// The words of it that tell when.
+    /// Words of the sentence that name the time or the statement.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub condition_words: Option<String>,
 }
 
-/// Which fires of a commitment.
+/// Query parameters of the list of a commitment's firings.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, utoipa::IntoParams)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub struct FiresQuery {
-    /// The `instant` of the last fire of an earlier page.
+    /// Only firings after this one: the `instant` of the last firing of the page before.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub after: Option<String>,
-    /// How many; 100 if absent.
+    /// Number of firings per page: 100 if absent, the host's maximum (1,000 by default) if 0.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limit: Option<u32>,
 }
 
-/// That a commitment fired.
+/// One firing of a commitment.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct FireDoc {
-    /// What it fired for: unique for the commitment.
+    /// Identifier of the firing, unique within the commitment.
     pub instant: String,
-    /// When it should have fired.
+    /// Time that the firing was due (RFC 3339).
     pub scheduled_at: Instant,
-    /// When it did.
+    /// Time that the commitment fired (RFC 3339).
     pub fired_at: Instant,
-    /// The run that was started.
+    /// Id of the run that was started; absent if none was.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub run_id: Option<String>,
 }
 
-/// Fires of a commitment, oldest first.
+/// The firings of a commitment.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct FireList {
-    /// They.
+    /// Firings on this page, oldest first.
     pub fires: Vec<FireDoc>,
 }
 
-/// When instead.
+/// Request to postpone a commitment.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct CommitmentSnooze {
-    /// Then.
+    /// Time at which the commitment fires instead (RFC 3339).
     pub until: Instant,
 }
 
-/// What somebody has seen.
+/// Observation of a statement that commitments may wait for.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Observation {
-    /// What can be so, such as "the invoice has cleared".
+    /// Statement that was observed, such as "the invoice has cleared"; at most 400 characters.
     pub key: String,
-    /// Whether it is so.
+    /// True if the statement holds now, false if it does not.
     pub value: bool,
 }
 
-/// What an observation did.
+/// Effect of an observation on the commitments of the memory.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ObservationAnswer {
-    /// The normal form of what was observed: what commitments are compared by.
+    /// Normal form of the statement, by which commitments are compared.
     pub key: String,
-    /// How many commitments of the memory waited for it.
+    /// Number of commitments in the memory that waited for the statement.
     pub matched: u64,
-    /// Those that fired.
+    /// Ids of the commitments that fired.
     pub fired: Vec<String>,
 }
 
-/// How promises are read out of a memory.
+/// Rules for reading commitments from the entries of a memory. A field that is absent is reset to
+/// its default.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct CommitmentRulesPut {
-    /// What becomes of a promise: `auto` (the default), `confirm` or `off`.
+    /// Treatment of a promise that is found: `auto` (armed at once if it is clear; the default),
+    /// `confirm` (always pending) or `off` (entries are not read).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub arm: Option<String>,
-    /// By whose clocks times are meant: the name of a time zone; UTC if absent.
+    /// Name of the time zone that times are read in; UTC if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub zone: Option<String>,
-    /// What is started when one fires that says nothing else.
+    /// Run that is started when a commitment without a delivery of its own fires.
     #[serde(default, skip_serializing_if = "is_silent")]
     pub delivery: DeliveryDoc,
 }
 
-/// How promises are read out of a memory.
+/// Rules for reading commitments from the entries of a memory, as they are in force.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct CommitmentRulesDoc {
-    /// Whose rules they are; absent for those of all memories without their own.
+    /// Name of the memory that the rules belong to; absent for the rules of all memories without
+    /// their own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub memory_ref: Option<String>,
-    /// What becomes of a promise: `auto`, `confirm` or `off`.
+    /// Treatment of a promise that is found: `auto`, `confirm` or `off`.
     pub arm: String,
-    /// By whose clocks times are meant.
+    /// Name of the time zone that times are read in.
     pub zone: String,
-    /// What is started when one fires that says nothing else.
+    /// Run that is started when a commitment without a delivery of its own fires.
     #[serde(default, skip_serializing_if = "is_silent")]
     pub delivery: DeliveryDoc,
 }

@@ -10,14 +10,15 @@ use remem_core::permission::{Permission, ROLES};
 use remem_core::proposal::Kind;
 use serde_json::{Map, Value, json};
 
-/// How an OpenWOP document writes its version: two numbers.
+/// Version of OpenWOP in the form of its documents: major and minor number.
 const PROTOCOL_VERSION: &str = "1.0";
-/// Runs read what their parent could read when it began them.
+/// Version of the execution model in which a run reads what its parent could read when it began the
+/// run.
 const EXECUTION_MODEL: u32 = 2;
 
-/// The document for `GET /.well-known/openwop`. Capability families stand at the root;
-/// `capabilities` mirrors them for older clients. `fixtures` are the names of workflows that the
-/// host brings along, `activation` is how proposals come to have an effect.
+/// Returns the document for `GET /.well-known/openwop`. Capability families are at the root;
+/// `capabilities` repeats them for older clients. `fixtures` are the names of the host's own
+/// workflows, `activation` is how proposals take effect.
 #[must_use]
 pub fn document(
     capabilities: &Capabilities,
@@ -50,8 +51,8 @@ pub fn document(
     document
 }
 
-/// Whether a discovery document fits the derived profile `openwop-memory`: it is a valid document
-/// of a host whose memory can be written and lasts.
+/// Returns whether a discovery document fits the derived profile `openwop-memory`: a valid document
+/// of a host whose memory is writable and durable.
 #[must_use]
 pub fn is_memory_profile(document: &Value) -> bool {
     let number = |text: &str| {
@@ -149,7 +150,8 @@ fn memory(capabilities: &Capabilities, policy: &Policy) -> Value {
     memory
 }
 
-/// No list of model classes: this host calls no model, so it has no reason to turn one away.
+/// Returns the agents family. It lists no model classes: this host calls no model, so it has no
+/// reason to refuse one.
 fn agents(capabilities: &Capabilities, activation: &str) -> Option<Value> {
     let has = |key: &str| capabilities.provides(key);
     let mut agents = json!({ "supported": has("agents") });
@@ -175,7 +177,7 @@ fn agents(capabilities: &Capabilities, activation: &str) -> Option<Value> {
     (agents.as_object().is_some_and(|map| map.len() > 1)).then_some(agents)
 }
 
-/// What is not clearly allowed is denied.
+/// Returns the authorization family: each action that is not explicitly allowed is denied.
 fn authorization() -> Value {
     let role = |(name, permissions): (&str, &[Permission])| {
         let scopes: Vec<&str> = permissions
@@ -187,8 +189,8 @@ fn authorization() -> Value {
     json!({ "supported": true, "failClosed": true, "roles": ROLES.map(role) })
 }
 
-/// `cron` and `delayed` are what automations and commitments know; days of somebody's calendar they
-/// do not.
+/// Returns the scheduling family. `cron` and `delayed` are supported by automations and
+/// commitments; calendars are not.
 fn scheduling(policy: &Policy) -> Value {
     json!({ "supported": true, "cron": true, "delayed": true, "maxFutureHorizon": format!("P{}D", policy.horizon_ms_max / 86_400_000) })
 }
@@ -225,7 +227,7 @@ mod tests {
         )
     }
 
-    /// What the document must say of these facts, written a second time and without the table.
+    /// Checks the document against the facts, restated here without the capability table.
     fn check_families(document: &Value, facts: &Facts) {
         let memory = &document["memory"];
         assert_eq!(memory["supported"], json!(true));
@@ -310,7 +312,7 @@ mod tests {
         }
     }
 
-    /// Where a key of the table shows in the document.
+    /// Returns whether the document advertises a key of the capability table.
     fn advertised(document: &Value, key: &str) -> bool {
         let mut at = document;
         for part in key.split('.') {
@@ -389,7 +391,7 @@ mod tests {
         }
     }
 
-    /// What an agent is told to be without is what the document does not have, and nothing else.
+    /// An agent lacks exactly the dimensions that it asks for and the document does not advertise.
     #[test]
     fn degraded_is_what_is_asked_and_not_advertised() {
         for facts in every_combination() {

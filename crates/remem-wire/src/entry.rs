@@ -8,29 +8,29 @@ use remem_core::sabotage;
 use remem_core::{Draft, Entry, EntryId, Facets, InteractionId, Origin, Rejection, Tier, WorldId};
 use serde::{Deserialize, Serialize};
 
-/// A JSON object of the caller's own.
+/// A JSON object that the caller defines.
 pub type Metadata = serde_json::Map<String, serde_json::Value>;
 
-/// One memory, as OpenWOP defines it.
+/// An entry of a memory, as OpenWOP defines it.
 #[derive(
     Clone, Debug, PartialEq, Serialize, Deserialize, utoipa::ToSchema, schemars::JsonSchema,
 )]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct MemoryEntry {
-    /// Unique in its memory, given by the host.
+    /// Unique id of the entry within its memory, assigned by the host.
     pub id: String,
-    /// The text, with secrets redacted.
+    /// Text of the entry, with secrets redacted.
     pub content: String,
-    /// Labels.
+    /// Labels of the entry.
     pub tags: Vec<String>,
-    /// When it was written.
+    /// Time the entry was written (RFC 3339).
     pub created_at: Instant,
-    /// From when it no longer surfaces.
+    /// Time from which the entry is no longer returned (RFC 3339); absent if it does not expire.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expires_at: Option<Instant>,
 }
 
-/// The only projection of an entry to the wire.
+/// Builds the entry's wire form. No other code does.
 impl From<&Entry> for MemoryEntry {
     fn from(entry: &Entry) -> MemoryEntry {
         MemoryEntry {
@@ -43,30 +43,31 @@ impl From<&Entry> for MemoryEntry {
     }
 }
 
-/// An entry and what is kept beside it, as far as it was asked for.
+/// An entry with the metadata and facets that `include` asked for.
 #[derive(
     Clone, Debug, PartialEq, Serialize, Deserialize, utoipa::ToSchema, schemars::JsonSchema,
 )]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct EntryBeside {
-    /// The entry.
+    /// The entry without metadata and facets.
     pub entry: MemoryEntry,
-    /// Its metadata, if it has any.
+    /// Metadata of the entry; absent if there is none or it was not asked for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Object>)]
     pub metadata: Option<Metadata>,
-    /// What it has beside its text.
+    /// Facets of the entry; absent if they were not asked for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub facets: Option<EntryFacets>,
 }
 
-/// Answer about one entry: the entry alone, or with what `include` asks for beside it.
+/// Answer about one entry: the entry alone, or with the metadata and facets that `include` asked
+/// for.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(untagged)]
 pub enum EntryAnswer {
-    /// The entry.
+    /// Entry without metadata and facets.
     Plain(MemoryEntry),
-    /// The entry and what is beside it.
+    /// Entry with metadata and facets.
     Beside(EntryBeside),
 }
 
@@ -83,77 +84,79 @@ impl From<EntryAnswer> for EntryBeside {
     }
 }
 
-/// Answer about a delete, where there is more to say than that it is done.
+/// Answer to a delete whose text is retained.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct Deleted {
-    /// The entry is gone from its memory, and its text is kept: an action rests on it. Forgetting
-    /// its subject erases it.
+    /// True if the entry is gone from its memory but its text is retained, because an action is
+    /// linked to it. Forgetting its subject erases the text.
     pub held: bool,
 }
 
-/// The longest `sourceRef`: it is kept as the subject `source:` and itself, which has 256
-/// characters at the most.
+/// Maximum number of characters of a `sourceRef`, which is stored as a subject with the prefix
+/// `source:`; a subject has at most 256 characters.
 pub const SOURCE_REF_CHARS_MAX: usize = 249;
-/// What the subject of a `sourceRef` begins with.
+/// Prefix of the subject that stands for a `sourceRef`.
 pub const SOURCE_SUBJECT: &str = "source:";
 
-/// What a put takes.
+/// Request to store an entry.
 #[derive(
     Clone, Default, Debug, PartialEq, Serialize, Deserialize, utoipa::ToSchema, schemars::JsonSchema,
 )]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct PutEntry {
-    /// The text to remember.
+    /// Text of the entry, at most 64 KiB by default after redaction.
     pub content: String,
-    /// Labels to filter by later.
+    /// Labels to filter by: at most 64, of 256 characters each.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tags: Vec<String>,
-    /// From when it must not surface any more.
+    /// Time from which the entry is no longer returned (RFC 3339).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expires_at: Option<Instant>,
-    /// A JSON object kept beside the text.
+    /// JSON object stored with the entry: at most 16 KiB and 8 levels deep.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Object>)]
     pub metadata: Option<Metadata>,
-    /// Whom or what it is about, so that it can be forgotten by that: at most 32, of 256 characters
-    /// each. Only a keyed digest of each is kept.
+    /// Persons or things that the entry is about, so that it can be forgotten by them: at most 32,
+    /// of 256 characters each. Only a keyed digest of each is stored.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub subjects: Vec<String>,
-    /// How long it lasts; persistent, unless an interaction is named or the memory's profile knows
-    /// better.
+    /// Lifetime of the entry. If absent, `interaction` when an interaction is named, otherwise
+    /// `persistent`, unless the memory's profile decides.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tier: Option<TierName>,
-    /// What kind of memory it is; semantic, unless the memory's profile classifies.
+    /// Kind of the entry; `semantic` if absent, unless the memory's profile classifies.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub typology: Option<TypologyName>,
-    /// The chat thread that it belongs to. Without a tier it ends with that.
+    /// Name of the chat thread that the entry belongs to. Without a tier the entry ends with the
+    /// thread.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub interaction: Option<String>,
-    /// The world that it speaks of, whose rules it may not restate.
+    /// Name of the world that the entry is about; the entry may not restate a rule of this world.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub world: Option<String>,
-    /// The question that it answers: another answer takes its place.
+    /// Slot, which names the question that the entry answers; a new answer takes the place of the
+    /// earlier one. At most 200 characters.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub slot: Option<String>,
-    /// A statement: true from this instant.
+    /// Time from which the statement is true (RFC 3339).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub valid_from: Option<Instant>,
-    /// A statement: no longer true from this instant.
+    /// Time from which the statement is no longer true (RFC 3339).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub valid_to: Option<Instant>,
-    /// Who says so: no more than the key may vouch for; model if absent, or what the key may if that
-    /// is less.
+    /// Source of the entry, at most the one that the key may vouch for. If absent, `model`, or the
+    /// key's own maximum if that is lower.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub source: Option<SourceName>,
-    /// Where it was read, such as a URL, at most 249 characters: forgetting the subject `source:`
-    /// and this takes it and all that was made from it away.
+    /// Reference of the place that the text was read from, such as a URL; at most 249 characters.
+    /// Forgetting the subject `source:<sourceRef>` erases the entry and everything made from it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub source_ref: Option<String>,
 }
 
 impl PutEntry {
-    /// Its subjects, the place where it was read among them; they leave their words with whoever
-    /// can digest them.
+    /// Takes the subjects out of the request, `sourceRef` among them, so that the caller can
+    /// replace them by digests.
     pub fn take_subjects(&mut self) -> Result<Vec<String>, Rejection> {
         let mut subjects = std::mem::take(&mut self.subjects);
         if let Some(place) = self.source_ref.take() {
@@ -178,7 +181,7 @@ impl PutEntry {
         Ok(subjects)
     }
 
-    /// The draft without its subjects, which only an engine can turn into what is kept of them.
+    /// Converts the request to a draft without subjects, whose digests only an engine can make.
     pub fn into_draft(self) -> Result<Draft, Rejection> {
         let named = |name: String| {
             InteractionId::parse(&name).ok_or(Rejection::MalformedName {
@@ -220,7 +223,8 @@ fn world(name: Option<String>) -> Result<WorldId, Rejection> {
     })
 }
 
-/// Questions that begin like those that the host makes up would be taken for them.
+/// Checks the name of a slot. Names with the prefixes of generated slots would be mistaken for
+/// those.
 fn slot(name: Option<String>) -> Result<Option<String>, Rejection> {
     let Some(name) = name else { return Ok(None) };
     if name.trim().is_empty() {
@@ -237,55 +241,56 @@ fn slot(name: Option<String>) -> Result<Option<String>, Rejection> {
     Ok(Some(name))
 }
 
-/// What an import takes, and what an export writes: an entry with its identity.
+/// An entry with its identity, as an import reads it and an export writes it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ImportEntry {
-    /// The id it had; one that is or was ever taken is skipped.
+    /// Id of the entry. An entry whose id is or was in use is skipped.
     pub id: String,
-    /// The text.
+    /// Text of the entry, at most 64 KiB by default after redaction.
     pub content: String,
-    /// Labels.
+    /// Labels of the entry: at most 64, of 256 characters each.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tags: Vec<String>,
-    /// When it was first written; now if absent.
+    /// Time the entry was first written (RFC 3339); now if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub created_at: Option<Instant>,
-    /// From when it must not surface any more.
+    /// Time from which the entry is no longer returned (RFC 3339).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expires_at: Option<Instant>,
-    /// A JSON object kept beside the text.
+    /// JSON object stored with the entry: at most 16 KiB and 8 levels deep.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Object>)]
     pub metadata: Option<Metadata>,
-    /// Whom or what it is about, as for a put. No export writes them: a host does not know the
-    /// words.
+    /// Persons or things that the entry is about: at most 32, of 256 characters each. An export
+    /// omits them, since the host stores only their digests.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub subjects: Vec<String>,
-    /// Only `persistent`, which it is if absent: what hangs on a session or a chat thread ends with
-    /// that, here or there.
+    /// Lifetime of the entry: only `persistent`, which is also the default. Entries of sessions and
+    /// chat threads cannot be imported.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tier: Option<TierName>,
-    /// What kind of memory it is; semantic if absent.
+    /// Kind of the entry; `semantic` if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub typology: Option<TypologyName>,
-    /// The world that it speaks of.
+    /// Name of the world that the entry is about.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub world: Option<String>,
-    /// A statement: true from this instant.
+    /// Time from which the statement is true (RFC 3339).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub valid_from: Option<Instant>,
-    /// A statement: no longer true from this instant.
+    /// Time from which the statement is no longer true (RFC 3339).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub valid_to: Option<Instant>,
-    /// Who says so: no more than the key may vouch for; model if absent, or what the key may if that
-    /// is less.
+    /// Source of the entry, at most the one that the key may vouch for. If absent, `model`, or the
+    /// key's own maximum if that is lower.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub source: Option<SourceName>,
 }
 
 impl ImportEntry {
-    /// The draft without its subjects, if the id is well formed and it is for good.
+    /// Converts the entry to a draft without subjects, if its id is well formed and its tier is
+    /// persistent.
     pub fn into_draft(self) -> Result<Draft, Rejection> {
         let id = EntryId::parse(&self.id).ok_or(Rejection::MalformedName { field: "id" })?;
         if self.tier.is_some_and(|tier| tier != TierName::Persistent) {

@@ -8,30 +8,30 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct EventDoc {
-    /// Unique in the tenant.
+    /// Id of the event, unique within the tenant.
     pub event_id: String,
-    /// Position in the log. It grows by one with each event; events of other users' own memories
+    /// Position in the log, which grows by one with each event. Events of other users' own memories
     /// are left out.
     pub sequence: u64,
-    /// What happened.
+    /// Type of the event, such as `memory.written`.
     pub r#type: String,
-    /// When.
+    /// Time of the event (RFC 3339).
     pub timestamp: Instant,
-    /// Token of the commit it belongs to.
+    /// Revision token of the commit that the event belongs to.
     pub revision: String,
-    /// The run that caused it, if one did.
+    /// Id of the run that caused the event; absent if none did.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub run_id: Option<String>,
-    /// Where it stands in the run's own log: 0, 1, 2, … without gaps.
+    /// Position in the run's own log, counted from 0 without gaps.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub run_sequence: Option<u64>,
-    /// When it happened first, if the run only repeats what an earlier one recorded.
+    /// Time of the original event (RFC 3339), if a replay repeats it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub recorded_at: Option<Instant>,
-    /// Ids and counts.
+    /// Details of the event, such as ids, counts and reserved tags; never content.
     #[schema(value_type = Object)]
     pub payload: serde_json::Value,
-    /// Hash that chains the event to the one before, for audits (docs/operations.md has the format).
+    /// Hash that chains the event to the one before, for audits (format in docs/operations.md).
     pub hash: String,
 }
 
@@ -59,25 +59,26 @@ impl From<&Event> for EventDoc {
     }
 }
 
-/// Query of the feed.
+/// Query parameters of the event feed.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, utoipa::IntoParams)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub struct EventsQuery {
-    /// Only events after this position; 0 or absent is the beginning, `latest` is from now on.
+    /// Only events after this position: 0 or absent starts at the beginning, `latest` at the events
+    /// from now on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub after: Option<String>,
-    /// How many at the most (1000).
+    /// Number of events per page, at most 1,000.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limit: Option<u32>,
 }
 
-/// A page of the feed.
+/// A page of the event feed.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct EventPage {
-    /// Oldest first.
+    /// Events on this page, oldest first.
     pub events: Vec<EventDoc>,
-    /// Pass as `after` to go on.
+    /// Position to pass as `after` for the next page.
     pub next_after: u64,
 }

@@ -4,13 +4,13 @@ use crate::time::Instant;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-/// Whom or what to forget.
+/// Request to forget a subject in all memories of the tenant.
 #[derive(Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ForgetRequest {
-    /// As it was given with the entries. Case, width and spacing do not matter.
+    /// Subject as it was given with the entries; case, width and spacing are ignored.
     pub subject: String,
-    /// Only say what would be erased.
+    /// True to report what would be erased without erasing it; false if absent.
     #[serde(default)]
     pub dry_run: bool,
 }
@@ -23,142 +23,145 @@ impl std::fmt::Debug for ForgetRequest {
     }
 }
 
-/// Answer to a forget: the report, and whether there was anything to do.
+/// Answer to a forget: the erasure report, and whether the forget changed anything.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct ForgetAnswer {
-    /// Whether anything was (or, in a dry run, would be) erased.
+    /// True if entries were erased or, in a dry run, would be.
     pub changed: bool,
-    /// `{id, tenant, at, subject, counts, erased, revived, archives, backups, kept}`; `signature`
-    /// unless nothing was done.
+    /// Erasure report: `{id, tenant, at, subject, counts, erased, revived, archives, backups,
+    /// kept}`, with `signature` if it was stored.
     #[serde(flatten)]
     #[schema(value_type = Object)]
     pub report: Map<String, Value>,
 }
 
-/// Query of the list of reports.
+/// Query parameters of the list of erasure reports.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, utoipa::IntoParams)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub struct ErasuresQuery {
-    /// As for a list of entries.
+    /// Number of reports per page: 100 if absent, the host's maximum (1,000) if 0.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limit: Option<u32>,
-    /// `nextAfter` of the page before.
+    /// Only reports after this one: the `nextAfter` of the page before.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub after: Option<String>,
 }
 
-/// One report in the list.
+/// Summary of one erasure report.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct ErasureInfo {
-    /// Its name.
+    /// Unique id of the report.
     pub id: String,
-    /// When it was done.
+    /// Time of the erasure (RFC 3339).
     pub at: String,
-    /// The first four bytes of the subject's digest.
+    /// First four bytes of the subject's digest, in hex.
     pub subject: String,
-    /// How much.
+    /// Counts of the erasure.
     pub counts: ErasureCounts,
 }
 
-/// How much a forget did.
+/// Counts of one erasure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct ErasureCounts {
-    /// Entries erased.
+    /// Number of entries erased.
     pub erased: u64,
-    /// Entries that stand by themselves again.
+    /// Number of merged entries that are live again, because the entry they were merged into was
+    /// erased.
     pub revived: u64,
-    /// Archives erased.
+    /// Number of archives erased.
     pub archives: u64,
-    /// Commitments that went with the entries before they had ended; absent in reports from before
-    /// there were any.
+    /// Number of open commitments that were removed with their entries; absent in reports older
+    /// than commitments.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub commitments: Option<u64>,
 }
 
-/// Reports of the tenant, oldest first.
+/// A page of the tenant's erasure reports, oldest first.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ErasureList {
-    /// The reports.
+    /// Summaries of the reports, oldest first.
     pub erasures: Vec<ErasureInfo>,
-    /// Pass as `after` for the next page; absent on the last one.
+    /// Value of `after` for the next page; absent on the last page.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub next_after: Option<String>,
-    /// The Ed25519 key that reports of this host are checked with, base64.
+    /// Ed25519 public key that the host's reports are verified with, in base64.
     pub public_key: String,
 }
 
-/// What an entry was made from and what was made from it.
+/// Lineage of an entry: its sources and derivatives, one step each way.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct EntryLineage {
-    /// The entry.
+    /// Id of the entry.
     pub id: String,
-    /// Its memory.
+    /// Name of the entry's memory.
     pub memory_ref: String,
-    /// `live`, `deleted`, `expired`, `forgotten`, or why another one stands for it.
+    /// State of the entry: `live`, `deleted`, `expired`, `forgotten`, or the reason that another
+    /// entry replaced it.
     pub state: String,
-    /// How many entries say what it says, itself included.
+    /// Number of entries that state the same, this one included.
     pub support: u64,
-    /// The entry that stands for it.
+    /// Id of the entry that replaced this one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub replaced_by: Option<String>,
-    /// What it was made from, or what was merged into it.
+    /// Entries that this one was made from, or that were merged into it.
     pub sources: Vec<Relative>,
-    /// What was made from it.
+    /// Entries that were made from this one.
     pub derivatives: Vec<Relative>,
 }
 
-/// An entry at the other end of a step.
+/// An entry related to another by one step of lineage.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Relative {
-    /// Its memory.
+    /// Name of the related entry's memory.
     pub memory_ref: String,
-    /// The entry.
+    /// Id of the related entry.
     pub id: String,
-    /// As above.
+    /// State of the related entry: `live`, `deleted`, `expired`, `forgotten`, or the reason that
+    /// another entry replaced it.
     pub state: String,
 }
 
 /// The archives of a memory, oldest first.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct ArchiveList {
-    /// The archives.
+    /// Archives of the memory, oldest first.
     pub archives: Vec<ArchiveInfo>,
 }
 
-/// What a distillation left behind.
+/// Description of an archive, which holds the sources of a distillation.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ArchiveInfo {
-    /// The digest of its bytes, which is its name.
+    /// SHA-256 of the archive's bytes in hex, which is also its name.
     pub sha256: String,
-    /// The entry that holds the digest text.
+    /// Id of the entry that holds the distilled text.
     pub entry_id: String,
-    /// When it was made.
+    /// Time the archive was created (RFC 3339).
     pub created_at: Instant,
-    /// How many entries it was made from.
+    /// Number of entries that were distilled.
     pub source_count: u64,
-    /// The oldest of them.
+    /// Time of the oldest of these entries (RFC 3339).
     pub from: Instant,
-    /// The newest of them.
+    /// Time of the newest of these entries (RFC 3339).
     pub to: Instant,
-    /// Tokens that it might take.
+    /// Maximum number of `o200k_base` tokens that the distillation could read and write.
     pub token_budget: u64,
-    /// Tokens read and written.
+    /// Number of `o200k_base` tokens that it read and wrote.
     pub tokens_used: u64,
-    /// What it is mostly about.
+    /// Most frequent topics of the distilled entries.
     pub topics: Vec<String>,
-    /// Whether its bytes are gone.
+    /// True if the archive's bytes were erased.
     pub erased: bool,
 }
 
-/// Answer to an undo.
+/// Answer to the undo of a model's rewrite.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Undone {
-    /// The entry with the text that the model had rewritten.
+    /// Id of the new entry, which holds the text that the model had rewritten.
     pub entry_id: String,
 }

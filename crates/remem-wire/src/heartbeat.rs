@@ -3,55 +3,55 @@
 use crate::time::Instant;
 use serde::{Deserialize, Serialize};
 
-/// What a heartbeat looks at.
+/// Request to set a heartbeat.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct HeartbeatPut {
-    /// The memory that is looked at.
+    /// Name of the memory that is checked.
     pub memory_ref: String,
-    /// What it is that may be so, as commitments wait for it, such as "the invoice has cleared".
+    /// Statement that the heartbeat observes for commitments, such as "the invoice has cleared".
     pub key: String,
-    /// It is so when a live entry of the memory carries this tag.
+    /// Tag whose presence on a live entry of the memory makes the statement true.
     pub tag: String,
-    /// Seconds from one look to the next; what is too short becomes the shortest that this host
-    /// allows (30).
+    /// Interval between two checks in seconds; a value below the host's minimum (30) is raised to
+    /// it.
     pub every_seconds: u32,
-    /// Whether it looks; it does if absent.
+    /// True if the heartbeat runs its checks; true if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub enabled: Option<bool>,
 }
 
-/// A heartbeat.
+/// A heartbeat: a check of a memory that the host repeats, and whose changes commitments observe.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct HeartbeatDoc {
-    /// Its name.
+    /// Unique name of the heartbeat.
     pub id: String,
-    /// The memory that is looked at.
+    /// Name of the memory that is checked.
     pub memory_ref: String,
-    /// The normal form of what may be so.
+    /// Normal form of the statement that the heartbeat observes.
     pub key: String,
-    /// It is so when a live entry of the memory carries this tag.
+    /// Tag whose presence on a live entry of the memory makes the statement true.
     pub tag: String,
-    /// Seconds from one look to the next.
+    /// Interval between two checks in seconds.
     pub every_seconds: u32,
-    /// Whether it looks.
+    /// True if the heartbeat runs its checks.
     pub enabled: bool,
-    /// What the last look that ended in time found.
+    /// Result of the latest check that ended in time; absent before the first.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub holds: Option<bool>,
-    /// How the last look ended: `ok`, `timeout` or `error`.
+    /// Status of the latest check: `ok`, `timeout` or `error`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_status: Option<String>,
-    /// When it was.
+    /// Time of the latest check (RFC 3339).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_at: Option<Instant>,
 }
 
-/// The tenant's heartbeats.
+/// The heartbeats of the tenant.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct HeartbeatList {
-    /// By name.
+    /// Heartbeats, ordered by name.
     pub heartbeats: Vec<HeartbeatDoc>,
 }

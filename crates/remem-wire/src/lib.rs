@@ -31,7 +31,7 @@ pub use entry::{ImportEntry, MemoryEntry, Metadata, PutEntry};
 pub use error::{ErrorBody, Failure, Problem};
 pub use event::{EventDoc, EventPage};
 
-/// Header of every answer to a write: the token to pass as `atLeast` when reading it back.
+/// Header with the revision token of a write; pass the token as `atLeast` to read the write back.
 pub const REVISION_HEADER: &str = "remem-revision";
 /// Header of an answer that repeats an earlier one, given to the same idempotency key and body.
 pub const REPLAY_HEADER: &str = "openwop-idempotent-replay";

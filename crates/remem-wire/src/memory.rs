@@ -7,216 +7,220 @@ use crate::workshop::{EntryFacets, TierName, TypologyName};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// Query of a list.
+/// Query parameters of the list of entries.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, utoipa::IntoParams)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub struct ListQuery {
-    /// How many: absent means 100, 0 means the host's cap (1000), n means n up to the cap.
+    /// Number of entries: 100 if absent, the host's maximum (1,000 by default) if 0 or larger.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limit: Option<u32>,
     /// Only entries that carry this tag.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tag: Option<String>,
-    /// `nextCursor` of the page before.
+    /// Cursor of the page: the `nextCursor` of the page before.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cursor: Option<String>,
-    /// Revision token of a write that must be visible.
+    /// Revision token of a write that the answer must include.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub at_least: Option<String>,
-    /// What to add beside the entries: `metadata`, `facets`, or both separated by a comma.
+    /// Additions to the entries: `metadata`, `facets`, or both separated by a comma.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub include: Option<String>,
-    /// What was true at this instant (RFC 3339), rather than now.
+    /// Time whose state is returned, rather than that of now (RFC 3339).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub as_of: Option<Instant>,
-    /// Only of this tier.
+    /// Only entries of this tier.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tier: Option<TierName>,
-    /// Only of this kind.
+    /// Only entries of this kind.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub typology: Option<TypologyName>,
-    /// Only of this chat thread.
+    /// Only entries of this chat thread.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub interaction: Option<String>,
-    /// Only of this session.
+    /// Only entries of this session.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub session: Option<String>,
-    /// Tokens (o200k_base) that the entries may have together: whole entries from the first one on,
-    /// as many as fit.
+    /// Maximum number of `o200k_base` tokens of all entries together, up to 1,000,000. Whole
+    /// entries are returned, from the first one on, as many as fit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub token_budget: Option<u64>,
-    /// Within a budget: `recency` (the default) or `relevance`, which needs a `query` and a host
-    /// that finds by meaning.
+    /// Order within a budget: `recency` (the default) or `relevance`, which needs a `query` and a
+    /// host that searches by meaning.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rank: Option<String>,
-    /// Within a budget: what entries are to be relevant for.
+    /// Query that entries are ranked for, with a budget and `rank=relevance`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub query: Option<String>,
 }
 
-/// Query of a read of one entry.
+/// Query parameters of a read of one entry.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, utoipa::IntoParams)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub struct GetQuery {
-    /// Revision token of a write that must be visible.
+    /// Revision token of a write that the answer must include.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub at_least: Option<String>,
-    /// As for a list. With it the answer is `{entry, metadata?, facets?}`.
+    /// Additions to the entry: `metadata`, `facets`, or both separated by a comma. With it the
+    /// answer is `{entry, metadata?, facets?}`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub include: Option<String>,
 }
 
-/// Query of a put.
+/// Query parameters of a put.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, utoipa::IntoParams)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub struct PutQuery {
-    /// As for a list. With it the answer to a single put is `{entry, metadata?, facets?}`.
+    /// Additions to the answer: `metadata`, `facets`, or both separated by a comma. With it the
+    /// answer to a single put is `{entry, metadata?, facets?}`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub include: Option<String>,
 }
 
-/// Query of a read that takes nothing but a revision.
+/// Query parameters of a read that takes a revision only.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, utoipa::IntoParams)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub struct ReadQuery {
-    /// Revision token of a write that must be visible.
+    /// Revision token of a write that the answer must include.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub at_least: Option<String>,
 }
 
-/// A page of entries, newest first; within a budget as many as fit, and no page after it.
+/// A page of entries, newest first. With a token budget it holds as many as fit, and has no next
+/// page.
 #[derive(
     Clone, Debug, Default, PartialEq, Serialize, Deserialize, utoipa::ToSchema, schemars::JsonSchema,
 )]
 #[serde(rename_all = "camelCase")]
 pub struct EntryList {
-    /// The entries.
+    /// Entries on this page, newest first.
     pub entries: Vec<MemoryEntry>,
-    /// Where the next page begins; absent on the last one.
+    /// Cursor of the next page; absent on the last page.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub next_cursor: Option<String>,
-    /// Metadata by entry id, where asked for and present.
+    /// Metadata by entry id, if it was asked for; entries without metadata are left out.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     #[schema(value_type = BTreeMap<String, Object>)]
     pub metadata: BTreeMap<String, Metadata>,
-    /// What the entries have beside their texts, by entry id, where asked for.
+    /// Facets by entry id, if they were asked for.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub facets: BTreeMap<String, EntryFacets>,
-    /// Within a budget: the tokens of the entries together.
+    /// Number of tokens of all entries together; only with a token budget.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub token_total: Option<u64>,
-    /// Within a budget: what counted the tokens.
+    /// Name of the tokenizer that counted; only with a token budget.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub token_counter: Option<String>,
-    /// Within a budget: entries that are larger than the whole of it, and were left out for that.
+    /// Ids of entries left out because each is larger than the whole token budget; only with one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub omitted: Option<Vec<String>>,
 }
 
-/// Several entries for one transaction: all are stored or none is.
+/// Request to store several entries in one transaction: all are stored, or none.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct PutMany {
-    /// The entries.
+    /// Entries to store, at most 1,000 by default.
     pub entries: Vec<PutEntry>,
 }
 
-/// Answer to a batch.
+/// Answer to a batch of puts.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct PutManyAnswer {
-    /// The entries as stored, in the order of the request.
+    /// Stored entries, in the order of the request.
     pub entries: Vec<MemoryEntry>,
-    /// Token for reading them anywhere.
+    /// Revision token of the write, to be passed as `atLeast` to reads on any node.
     pub revision: String,
-    /// Metadata by entry id, where asked for and present.
+    /// Metadata by entry id, if it was asked for; entries without metadata are left out.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     #[schema(value_type = BTreeMap<String, Object>)]
     pub metadata: BTreeMap<String, Metadata>,
-    /// What the entries have beside their texts, by entry id, where asked for.
+    /// Facets by entry id, if they were asked for.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub facets: BTreeMap<String, EntryFacets>,
 }
 
-/// Several entries that keep their identity.
+/// Request to import entries with their ids and times.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ImportRequest {
-    /// The entries.
+    /// Entries to import, at most 1,000 by default.
     pub entries: Vec<ImportEntry>,
 }
 
 /// Answer to an import.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct ImportAnswer {
-    /// Entries stored.
+    /// Number of entries stored.
     pub imported: u64,
-    /// Entries whose id is or was ever taken: left as they are.
+    /// Number of entries skipped, because their id is or was in use.
     pub skipped: u64,
-    /// Token for reading them anywhere.
+    /// Revision token of the write, to be passed as `atLeast` to reads on any node.
     pub revision: String,
 }
 
-/// What to search for.
+/// Request to search a memory.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct SearchRequest {
-    /// What to look for.
+    /// Text of the query, at most 4,096 characters.
     pub query: String,
-    /// How many hits: absent means 10, 0 means the host's cap (100), n means n up to the cap.
+    /// Number of hits: 10 if absent, the host's maximum (100 by default) if 0 or larger.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limit: Option<u32>,
-    /// `hybrid` (by words and meaning, the default; by words alone where no model answers),
-    /// `lexical` or its OpenWOP name `filter`, or `semantic`.
+    /// Kind of search: `hybrid` (by words and meaning; the default, by words alone where no model
+    /// answers), `lexical` (in OpenWOP `filter`) or `semantic`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mode: Option<String>,
-    /// Only entries that carry all of these tags.
+    /// Only entries that carry all of these tags: at most 16, of 256 characters each.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tags: Vec<String>,
-    /// Only entries written at or after this instant.
+    /// Only entries written at or after this time (RFC 3339).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub created_from: Option<Instant>,
-    /// Only entries written before this instant.
+    /// Only entries written before this time (RFC 3339).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub created_to: Option<Instant>,
-    /// Revision token of a write that must be visible.
+    /// Revision token of a write that the answer must include.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub at_least: Option<String>,
-    /// `facets` adds what the entries have beside their texts; metadata is there in any case.
+    /// Additions to the hits: `facets`. Metadata is always included.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub include: Option<String>,
-    /// What was true at this instant (RFC 3339), rather than now.
+    /// Time whose state is searched, rather than that of now (RFC 3339).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub as_of: Option<Instant>,
-    /// Only of this tier.
+    /// Only entries of this tier.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tier: Option<TierName>,
-    /// Only of this kind.
+    /// Only entries of this kind.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub typology: Option<TypologyName>,
-    /// Only of this chat thread.
+    /// Only entries of this chat thread.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub interaction: Option<String>,
-    /// Only of this session.
+    /// Only entries of this session.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub session: Option<String>,
-    /// What becomes of a time in the query: `prefer` moves ties, `filter` (the default) looks at
-    /// entries of that time alone unless none of them answers, `ignore` does nothing.
+    /// Treatment of a time in the query: `filter` (the default) searches entries of that time alone
+    /// unless others answer much better, `prefer` breaks ties in its favour, `ignore` does nothing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub time: Option<String>,
-    /// Whether each hit tells what its score is made of.
+    /// True to return the parts of each hit's score; false if absent.
     #[serde(default, skip_serializing_if = "is_false")]
     pub explain: bool,
-    /// Entries to show before and after each hit, 10 at the most.
+    /// Number of entries to return before and after each hit, at most 10; 0 if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub neighbours: Option<u32>,
-    /// Hits of one source at the most: the `source` in the metadata, else the session.
+    /// Maximum number of hits of one source, which is the `source` in the metadata, otherwise the
+    /// session.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub per_source: Option<u32>,
-    /// Answer no hits rather than what is probably irrelevant.
+    /// True to return no hits if they are probably irrelevant; false if absent.
     #[serde(default, skip_serializing_if = "is_false")]
     pub abstain: bool,
 }
@@ -225,48 +229,48 @@ fn is_false(value: &bool) -> bool {
     !value
 }
 
-/// One hit.
+/// A hit of a search.
 #[derive(
     Clone, Debug, PartialEq, Serialize, Deserialize, utoipa::ToSchema, schemars::JsonSchema,
 )]
 #[serde(rename_all = "camelCase")]
 pub struct SearchHit {
-    /// The entry.
+    /// Entry that was found.
     pub entry: MemoryEntry,
-    /// Relative to the best hit of the same answer, which has 1.
+    /// Score relative to the best hit of the answer, which has 1.
     pub score: f64,
-    /// The entry's metadata, if it has any.
+    /// Metadata of the entry; absent if there is none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Object>)]
     pub metadata: Option<Metadata>,
-    /// What the entry has beside its text, where asked for.
+    /// Facets of the entry, if they were asked for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub facets: Option<EntryFacets>,
-    /// What the score is made of, where asked for.
+    /// Parts of the score, if they were asked for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parts: Option<ScoreParts>,
-    /// What was written right before it, the nearest first, where asked for.
+    /// Entries written right before the hit, nearest first, if they were asked for.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub before: Vec<MemoryEntry>,
-    /// What was written right after it, the nearest first, where asked for.
+    /// Entries written right after the hit, nearest first, if they were asked for.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub after: Vec<MemoryEntry>,
 }
 
-/// Answer to a search, best first.
+/// Answer to a search.
 #[derive(
     Clone, Debug, Default, PartialEq, Serialize, Deserialize, utoipa::ToSchema, schemars::JsonSchema,
 )]
 pub struct SearchAnswer {
-    /// The hits.
+    /// Hits of the search, best first.
     pub hits: Vec<SearchHit>,
-    /// How probable it is that something relevant is among them.
+    /// Probability that the hits contain a relevant entry, from 0 to 1.
     pub probability: f64,
-    /// Whether that is enough to go by.
+    /// True if the probability is high enough to rely on the hits.
     pub relevant: bool,
-    /// By what was found: `hybrid`, `lexical` or `semantic`.
+    /// Kind of search that was used: `hybrid`, `lexical` or `semantic`.
     pub mode: String,
-    /// The time that the query speaks of, if it does.
+    /// Time that the query mentions; absent if it mentions none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub when: Option<SpokenTime>,
 }
@@ -277,16 +281,16 @@ pub struct SearchAnswer {
 )]
 #[serde(rename_all = "camelCase")]
 pub struct MemoryStats {
-    /// Live entries.
+    /// Number of live entries.
     pub entries: u64,
-    /// Bytes of their text.
+    /// Size of their texts in bytes.
     pub content_bytes: u64,
-    /// Live entries that will expire.
+    /// Number of live entries with an expiry time.
     pub expiring: u64,
-    /// The oldest one's time.
+    /// Time of the oldest live entry (RFC 3339).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub oldest: Option<Instant>,
-    /// The newest one's time.
+    /// Time of the newest live entry (RFC 3339).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub newest: Option<Instant>,
 }
@@ -294,44 +298,44 @@ pub struct MemoryStats {
 /// The metadata of one entry.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct EntryMetadata {
-    /// The JSON object stored beside the text; empty if there is none.
+    /// JSON object stored with the entry; empty if there is none.
     #[schema(value_type = Object)]
     pub metadata: Metadata,
 }
 
-/// Query of the list of memories.
+/// Query parameters of the list of memories.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, utoipa::IntoParams)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub struct MemoriesQuery {
-    /// As for a list of entries.
+    /// Number of memories per page: 100 if absent, the host's maximum (1,000 by default) if 0.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limit: Option<u32>,
     /// Only memories whose name sorts after this one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub after: Option<String>,
-    /// Revision token of a write that must be visible.
+    /// Revision token of a write that the answer must include.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub at_least: Option<String>,
 }
 
-/// One memory in the list.
+/// Summary of one memory.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct MemorySummary {
-    /// Its name.
+    /// Name of the memory.
     pub memory_ref: String,
-    /// Live entries.
+    /// Number of live entries.
     pub entries: u64,
 }
 
-/// The tenant's memories by name.
+/// A page of the tenant's memories, by name.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct MemoryList {
-    /// The memories.
+    /// Memories on this page, ordered by name.
     pub memories: Vec<MemorySummary>,
-    /// Pass as `after` for the next page; absent on the last one.
+    /// Value of `after` for the next page; absent on the last page.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub next_after: Option<String>,
 }

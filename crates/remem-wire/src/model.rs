@@ -3,83 +3,83 @@
 use crate::time::Instant;
 use serde::{Deserialize, Serialize};
 
-/// A call of the model.
+/// A call of the language model, as the ledger records it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ModelCallInfo {
-    /// Its name.
+    /// Unique id of the call.
     pub id: String,
-    /// When it was kept.
+    /// Time the call was recorded (RFC 3339).
     pub at: Instant,
-    /// What the model is called.
+    /// Name of the model.
     pub model: String,
-    /// The memory that it was about.
+    /// Name of the memory that the call was made for.
     pub memory_ref: String,
-    /// Whether its answer was taken.
+    /// True if the model's answer was accepted.
     pub accepted: bool,
-    /// `accepted`, or why not.
+    /// Outcome of the call: `accepted`, or the reason that the answer was not used.
     pub why: String,
-    /// The status that the model's server answered with, if that is why.
+    /// HTTP status of the model's server, if that is the reason.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub status: Option<u16>,
-    /// How long it took.
+    /// Duration of the call in milliseconds.
     pub duration_ms: u64,
-    /// A keyed digest of what was asked.
+    /// Keyed digest of the request.
     pub request_hash: String,
-    /// A keyed digest of the answer, if there was one.
+    /// Keyed digest of the answer; absent if there was none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub response_hash: Option<String>,
-    /// The entry that holds the text.
+    /// Id of the entry that holds the resulting text.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub output_id: Option<String>,
-    /// What each line of the rewrite rests on.
+    /// Evidence for each line of the rewrite.
     pub evidence: Vec<ModelEvidence>,
-    /// What brings back what was there before.
+    /// References that restore the state before the call.
     pub undo: ModelUndo,
 }
 
-/// A sentence that carries a line.
+/// Sentence of an entry that supports a line of a rewrite.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct ModelEvidence {
-    /// The line, from 1.
+    /// Number of the line, counted from 1.
     pub line: u64,
-    /// The entry with the sentence.
+    /// Id of the entry with the sentence.
     pub source: String,
-    /// Where the sentence begins in its text, in bytes.
+    /// Start of the sentence in the entry's text, in bytes.
     pub start: u64,
-    /// Where it ends.
+    /// End of the sentence in the entry's text, in bytes.
     pub end: u64,
 }
 
-/// How a rewrite is undone.
+/// References that are needed to undo a rewrite.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct ModelUndo {
-    /// The SHA-256 of the deterministic archive.
+    /// SHA-256 of the deterministic archive, in hex.
     pub archive: String,
-    /// The entries whose place the text took.
+    /// Ids of the entries that the text replaced.
     pub replaces: Vec<String>,
 }
 
-/// The ledger, oldest first.
+/// A page of the ledger of model calls, oldest first.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ModelCallList {
-    /// The calls.
+    /// Model calls on this page, oldest first.
     pub model_calls: Vec<ModelCallInfo>,
-    /// Set if there are more: pass it as `after`.
+    /// Value of `after` for the next page; absent on the last page.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub next_after: Option<String>,
 }
 
-/// Which calls.
+/// Query parameters of the ledger of model calls.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, utoipa::IntoParams)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub struct ModelCallsQuery {
-    /// How many at the most.
+    /// Number of calls per page: 100 if absent, the host's maximum (1,000 by default) if 0.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limit: Option<u32>,
-    /// The `nextAfter` of an earlier page.
+    /// Only calls after this one: the `nextAfter` of the page before.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub after: Option<String>,
 }

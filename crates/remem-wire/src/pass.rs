@@ -4,255 +4,258 @@ use crate::time::Instant;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-/// A pass and how it is doing.
+/// A pass with its state in the caller's tenant.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PassInfo {
-    /// Its name.
+    /// Name of the pass.
     pub name: String,
-    /// What it does.
+    /// Short description of the pass.
     pub description: String,
-    /// What it works over: host (all of a tenant, by itself) or memory (one memory, by jobs).
+    /// Range of the pass: `host` (runs by itself over a whole tenant) or `memory` (runs over one
+    /// memory, by jobs).
     pub over: String,
-    /// How often the host looks whether there is work, in milliseconds.
+    /// Interval in milliseconds at which the host checks if the pass has work.
     pub period_ms: u64,
-    /// What a caller may set.
+    /// Options that a caller may set for a job of the pass.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub options: Vec<PassOption>,
-    /// When it last ran for this tenant: of a pass over memories anywhere, of another one on this
-    /// node.
+    /// Time the pass last ran for the tenant (RFC 3339): on any node for a pass over memories, on
+    /// this node for a pass over the host.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_run_at: Option<Instant>,
-    /// What that activation did; absent if it failed or never ran.
+    /// Report of that run; absent if it failed or there was none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_report: Option<PassAnswer>,
-    /// The latest job that has ended.
+    /// Latest job of the pass that has ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_job: Option<JobDoc>,
-    /// The job that is under way.
+    /// Job of the pass that is running.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub running: Option<JobDoc>,
-    /// Jobs that wait.
+    /// Number of queued jobs of the pass.
     #[serde(default)]
     pub queued: u64,
-    /// When the next schedule ticks.
+    /// Time the next schedule of the pass is due (RFC 3339).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub next_due: Option<Instant>,
 }
 
-/// What a caller may set when a pass works over a memory.
+/// Option that a caller may set when a pass runs over a memory.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct PassOption {
-    /// Its name.
+    /// Name of the option.
     pub name: String,
-    /// integer, string or boolean.
+    /// Type of the option: `integer`, `string` or `boolean`.
     pub r#type: String,
-    /// What it does.
+    /// Effect of the option.
     pub description: String,
 }
 
-/// All passes.
+/// All passes of the host.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct PassList {
-    /// The passes.
+    /// Passes with their state.
     pub passes: Vec<PassInfo>,
 }
 
-/// How to run a pass.
+/// Request to run a pass.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct PassRun {
-    /// Only say what would be done.
+    /// True to report what the pass would do without doing it; false if absent.
     #[serde(default)]
     pub dry_run: bool,
-    /// Also give free space back to the file system; of purge.
+    /// True to also return free space to the file system; of the pass `purge` only.
     #[serde(default)]
     pub compact: bool,
-    /// Of a pass over memories: which one; all of the tenant's if absent.
+    /// Name of the memory to run over; all memories of the tenant if absent. Of passes over
+    /// memories only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub memory_ref: Option<String>,
-    /// Of a pass over memories: what it is to be run with.
+    /// Options of the job by name. Of passes over memories only.
     #[serde(default, skip_serializing_if = "Map::is_empty")]
     #[schema(value_type = Object)]
     pub options: Map<String, Value>,
 }
 
-/// What an activation did.
+/// Report of one run of a pass.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct PassAnswer {
-    /// Things looked at.
+    /// Number of items examined.
     pub examined: u64,
-    /// Things changed (in a dry run: that would be).
+    /// Number of items changed or, in a dry run, that would be.
     pub changed: u64,
-    /// The bound of one activation was reached; there may be more.
+    /// True if the run stopped at its limit, so that work may be left.
     pub more: bool,
-    /// Counts and ids that say more.
+    /// Further counts and ids, by name.
     #[serde(default, skip_serializing_if = "Map::is_empty")]
     #[schema(value_type = Object)]
     pub detail: Map<String, Value>,
 }
 
-/// The answer to a run: what was done, or the job that will do it.
+/// Answer to a run of a pass: the report, or the job that does the work.
 #[derive(Clone, Debug, PartialEq)]
 pub enum PassRan {
-    /// It is done.
+    /// Report of a run that has ended.
     Done(PassAnswer),
-    /// It is under way.
+    /// Job that does the work.
     Started(Box<JobDoc>),
 }
 
-/// A job: work of a pass over a memory, or over all of a tenant.
+/// A job: one run of a pass over a memory, or over all memories of a tenant.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct JobDoc {
-    /// Its name.
+    /// Unique id of the job.
     pub id: String,
-    /// The pass.
+    /// Name of the pass.
     pub pass: String,
-    /// The memory; null for all of the tenant's.
+    /// Name of the memory; null for all memories of the tenant.
     pub memory_ref: Option<String>,
-    /// What it runs with.
+    /// Options of the job by name.
     #[schema(value_type = Object)]
     pub options: Map<String, Value>,
-    /// Who asked for it: on-demand, scheduled or host-managed.
+    /// Origin of the job: `on-demand`, `scheduled` or `host-managed`.
     pub trigger: String,
-    /// queued, running, done, failed or cancelled.
+    /// State of the job: `queued`, `running`, `done`, `failed` or `cancelled`.
     pub state: String,
-    /// Somebody asked it to stop.
+    /// True if a running job was asked to stop.
     #[serde(default)]
     pub cancelling: bool,
-    /// What it is doing.
+    /// Name of the current phase.
     pub phase: String,
-    /// Things done in this phase …
+    /// Number of items done in this phase.
     pub done: u64,
-    /// … of so many.
+    /// Number of items in this phase.
     pub total: u64,
-    /// Things looked at.
+    /// Number of items examined.
     pub examined: u64,
-    /// Things changed.
+    /// Number of items changed.
     pub changed: u64,
-    /// Counts and ids that say more.
+    /// Further counts and ids, by name.
     #[schema(value_type = Object)]
     pub detail: Map<String, Value>,
-    /// Why it failed, or why the latest attempt did.
+    /// Error of the job, or of its latest attempt.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<JobError>,
-    /// When it was asked for.
+    /// Time the job was requested (RFC 3339).
     pub requested_at: Instant,
-    /// When it was first taken up.
+    /// Time of the first attempt (RFC 3339); absent while the job is queued.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub started_at: Option<Instant>,
-    /// When it ended.
+    /// Time the job ended (RFC 3339); absent until then.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ended_at: Option<Instant>,
-    /// How long it took.
+    /// Duration of the job in milliseconds; absent until it has ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub duration_ms: Option<u64>,
-    /// How often it was taken up.
+    /// Number of attempts at the job.
     pub attempts: u32,
 }
 
-/// Why a job failed.
+/// Error of a job.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct JobError {
-    /// Stable code for programs.
+    /// Stable error code for programs.
     pub code: String,
-    /// Facts that help to mend it.
+    /// Details of the error by name.
     #[serde(default, skip_serializing_if = "Map::is_empty")]
     #[schema(value_type = Object)]
     pub details: Map<String, Value>,
 }
 
-/// Which jobs are listed.
+/// Query parameters of the list of jobs.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, utoipa::IntoParams)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub struct JobsQuery {
-    /// Of this pass.
+    /// Only jobs of this pass.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pass: Option<String>,
-    /// In this state: queued, running, done, failed or cancelled.
+    /// Only jobs in this state: `queued`, `running`, `done`, `failed` or `cancelled`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub state: Option<String>,
-    /// The nextAfter of an earlier page.
+    /// Only jobs after this one: the `nextAfter` of the page before.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub after: Option<String>,
-    /// How many; 100 if absent, 0 for as many as the host gives at once.
+    /// Number of jobs per page: 100 if absent, the host's maximum (1,000 by default) if 0.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limit: Option<u32>,
 }
 
-/// Jobs, newest first.
+/// A page of jobs, newest first.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct JobList {
-    /// The jobs.
+    /// Jobs on this page, newest first.
     pub jobs: Vec<JobDoc>,
-    /// Where the next page begins, if there is one.
+    /// Value of `after` for the next page; absent on the last page.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub next_after: Option<String>,
 }
 
-/// Which schedule of a pass is meant.
+/// Query parameter that selects a schedule of a pass.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, utoipa::IntoParams)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub struct ScheduleQuery {
-    /// The memory; all of the tenant's if absent.
+    /// Name of the memory of the schedule; all memories of the tenant if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub memory_ref: Option<String>,
 }
 
-/// A schedule to set: every or cron, one of the two.
+/// Request to set a schedule. Exactly one of `every` and `cron` is set.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct SchedulePut {
-    /// An ISO 8601 duration from PT1M on, counted from now.
+    /// Interval of the schedule, counted from now: an ISO 8601 duration of one minute (`PT1M`) or
+    /// more.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub every: Option<String>,
-    /// A cron line of five fields.
+    /// Cron expression of five fields: minute, hour, day of the month, month, day of the week.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cron: Option<String>,
-    /// The time zone by whose clocks it goes; UTC if absent.
+    /// Name of the time zone that the schedule follows; UTC if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub zone: Option<String>,
-    /// What the jobs run with.
+    /// Options of the jobs that the schedule makes, by name.
     #[serde(default, skip_serializing_if = "Map::is_empty")]
     #[schema(value_type = Object)]
     pub options: Map<String, Value>,
-    /// Whether it ticks; true if absent.
+    /// True if the schedule makes jobs; true if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub enabled: Option<bool>,
 }
 
-/// A schedule.
+/// A schedule of a pass.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ScheduleDoc {
-    /// The pass.
+    /// Name of the pass.
     pub pass: String,
-    /// The memory; null for all of the tenant's.
+    /// Name of the memory; null for all memories of the tenant.
     pub memory_ref: Option<String>,
-    /// An ISO 8601 duration …
+    /// Interval of the schedule, an ISO 8601 duration; absent if it has a cron expression.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub every: Option<String>,
-    /// … or a cron line.
+    /// Cron expression of five fields; absent if the schedule has an interval.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cron: Option<String>,
-    /// The time zone.
+    /// Name of the time zone that the schedule follows.
     pub zone: String,
-    /// What the jobs run with.
+    /// Options of the jobs that the schedule makes, by name.
     #[schema(value_type = Object)]
     pub options: Map<String, Value>,
-    /// Whether it ticks.
+    /// True if the schedule makes jobs.
     pub enabled: bool,
-    /// The next tick.
+    /// Time the schedule is next due (RFC 3339).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub next_due: Option<Instant>,
-    /// The latest tick …
+    /// Time the schedule was last due (RFC 3339).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_due: Option<Instant>,
-    /// … and its job.
+    /// Id of the job that was made then.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_job_id: Option<String>,
 }
@@ -260,6 +263,6 @@ pub struct ScheduleDoc {
 /// All schedules of a tenant.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct ScheduleList {
-    /// The schedules.
+    /// Schedules of all passes.
     pub schedules: Vec<ScheduleDoc>,
 }

@@ -9,68 +9,69 @@ use serde_json::{Map, Value};
 #[derive(Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Proposal {
-    /// Its name.
+    /// Unique id of the proposal.
     pub id: String,
-    /// agent-pack, workflow-chain-pack, prompt-template or automation.
+    /// Kind of the artifact: `agent-pack`, `workflow-chain-pack`, `prompt-template` or
+    /// `automation`.
     pub kind: String,
-    /// draft, revised, applied, rejected or archived.
+    /// State of the proposal: `draft`, `revised`, `applied`, `rejected` or `archived`.
     pub state: String,
-    /// A line for people.
+    /// Title for people, at most 200 characters.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub title: Option<String>,
-    /// Why it is there.
+    /// Reason for the proposal, at most 4,000 characters.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rationale: Option<String>,
-    /// What it would install; has no effect until it is applied.
+    /// Artifact that applying the proposal installs; without effect until then.
     #[schema(value_type = Object)]
     pub artifact: Map<String, Value>,
-    /// Where it comes from.
+    /// Origin of the proposal.
     pub provenance: Provenance,
-    /// The installed artifact or proposal that it repeats.
+    /// Installed artifact or open proposal that this one duplicates; null if there is none.
     #[serde(default)]
     pub duplicate_of: Option<String>,
-    /// Whose it is.
+    /// Owner of the proposal.
     pub owner: Owner,
-    /// What came of it, once it is applied.
+    /// Result of applying the proposal; null until it is applied.
     #[serde(default)]
     pub activation: Option<Activation>,
-    /// When it was made.
+    /// Time the proposal was created (RFC 3339).
     pub created_at: Instant,
-    /// When it was last changed.
+    /// Time of the latest change (RFC 3339).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub updated_at: Option<Instant>,
 }
 
-/// Where a proposal comes from.
+/// Origin of a proposal.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Provenance {
-    /// The runs that it was made from.
+    /// Ids of the runs that the proposal was made from.
     pub source_run_ids: Vec<String>,
-    /// What made it, if the host did.
+    /// Name of the synthesizer, if the host made the proposal.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub synthesizer_model: Option<String>,
 }
 
-/// Whose a proposal is.
+/// Owner of a proposal.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Owner {
-    /// The tenant.
+    /// Name of the tenant.
     pub tenant: String,
-    /// The key that submitted it; absent if the host made it.
+    /// Principal that submitted the proposal; absent if the host made it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub principal: Option<String>,
 }
 
-/// What came of a proposal.
+/// Result of applying a proposal.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Activation {
-    /// The gate that it passed, if there was one.
+    /// Id of the gate that approved the proposal; null if none was needed.
     #[serde(default)]
     pub approval_id: Option<String>,
-    /// What was installed: kind and name.
+    /// Reference of the installed artifact: its kind and name.
     pub installed_artifact_ref: String,
 }
 
@@ -78,90 +79,97 @@ pub struct Activation {
 #[derive(Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ProposalList {
-    /// The proposals.
+    /// Proposals on this page, oldest first.
     pub proposals: Vec<Proposal>,
-    /// Where to go on; absent at the end.
+    /// Cursor of the next page; absent on the last page.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub next_cursor: Option<String>,
 }
 
-/// Which proposals.
+/// Query parameters of the list of proposals.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, utoipa::IntoParams)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub struct ProposalsQuery {
-    /// Only those in this state.
+    /// Only proposals in this state: `draft`, `revised`, `applied`, `rejected` or `archived`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub state: Option<String>,
-    /// Only those of this kind.
+    /// Only proposals of this kind: `agent-pack`, `workflow-chain-pack`, `prompt-template` or
+    /// `automation`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kind: Option<String>,
-    /// The `nextCursor` of an earlier page.
+    /// Cursor of the page: the `nextCursor` of the page before.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cursor: Option<String>,
-    /// How many at the most; 0 means as many as the host gives at once.
+    /// Number of proposals per page: 100 if absent, the host's maximum (1,000 by default) if 0.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limit: Option<u32>,
 }
 
-/// A caller's own draft.
+/// Request to submit a proposal.
 #[derive(Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ProposalSubmit {
-    /// agent-pack, workflow-chain-pack, prompt-template or automation.
+    /// Kind of the artifact: `agent-pack`, `workflow-chain-pack`, `prompt-template` or
+    /// `automation`.
     pub kind: String,
-    /// A line for people.
+    /// Title for people, at most 200 characters.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub title: Option<String>,
-    /// Why it is there.
+    /// Reason for the proposal, at most 4,000 characters.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rationale: Option<String>,
-    /// What it would install; held against the rules of its kind when it is applied.
+    /// Artifact to install, at most 256 KiB as JSON; checked against the rules of its kind when the
+    /// proposal is applied.
     #[schema(value_type = Object)]
     pub artifact: Map<String, Value>,
-    /// The runs that it was made from.
+    /// Ids of the runs that the proposal was made from, at most 50.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub source_run_ids: Vec<String>,
 }
 
-/// What is to be different; at least one of the first three.
+/// Request to revise a proposal; at least one of `title`, `rationale` and `artifact` is set.
 #[derive(Clone, Default, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ProposalPatch {
-    /// Another title.
+    /// New title, at most 200 characters; unchanged if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub title: Option<String>,
-    /// Another rationale.
+    /// New reason for the proposal, at most 4,000 characters; unchanged if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rationale: Option<String>,
-    /// Another artifact.
+    /// New artifact, at most 256 KiB as JSON; unchanged if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Object>)]
     pub artifact: Option<Map<String, Value>>,
-    /// SHA-256 of the artifact that the caller has seen; another one is refused.
+    /// SHA-256 of the artifact that the caller has read; if the newest artifact has another digest,
+    /// the request is refused.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub artifact_digest: Option<String>,
 }
 
-/// What a caller decides about.
+/// Request to apply or approve a proposal.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ProposalDecision {
-    /// SHA-256 of the artifact that the caller has seen; another one is refused.
+    /// SHA-256 of the artifact that the caller has read; if the newest artifact has another digest,
+    /// the request is refused.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub artifact_digest: Option<String>,
 }
 
-/// Why a quorum is passed over.
+/// Request to override the quorum of a proposal.
 #[derive(Clone, Default, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ProposalOverride {
-    /// urgent, reviewer-unavailable, policy or other.
+    /// Reason for the override: `urgent`, `reviewer-unavailable`, `policy` or `other`.
     pub reason: String,
-    /// More about it; kept beside the decision, and in no event.
+    /// Explanation of the override, at most 4,000 characters; stored with the decision and part of
+    /// no event.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub note: Option<String>,
-    /// SHA-256 of the artifact that the caller has seen; another one is refused.
+    /// SHA-256 of the artifact that the caller has read; if the newest artifact has another digest,
+    /// the request is refused.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub artifact_digest: Option<String>,
 }
@@ -170,16 +178,16 @@ pub struct ProposalOverride {
 #[derive(Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ProposalRevision {
-    /// From 1.
+    /// Number of the revision, counted from 1.
     pub number: u64,
-    /// SHA-256 of its artifact, written as canonical JSON.
+    /// SHA-256 of the artifact as canonical JSON, in hex.
     pub artifact_digest: String,
-    /// The key that wrote it; absent if the host did.
+    /// Principal that wrote the revision; absent if the host did.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub author: Option<String>,
-    /// When.
+    /// Time the revision was written (RFC 3339).
     pub created_at: Instant,
-    /// Its artifact; empty if a secret came to light in it.
+    /// Artifact of the revision; empty if a secret was found in it later.
     #[schema(value_type = Object)]
     pub artifact: Map<String, Value>,
 }
@@ -187,97 +195,97 @@ pub struct ProposalRevision {
 /// The revisions of a proposal, oldest first.
 #[derive(Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct ProposalRevisions {
-    /// The revisions.
+    /// Revisions of the proposal, oldest first.
     pub revisions: Vec<ProposalRevision>,
 }
 
-/// Who has decided what about a revision.
+/// An approval gate: the decisions about one revision of a proposal.
 #[derive(Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ProposalGate {
-    /// Its name.
+    /// Unique id of the gate.
     pub id: String,
-    /// The proposal.
+    /// Id of the proposal.
     pub proposal_id: String,
-    /// The revision …
+    /// Number of the revision that is decided about.
     pub revision: u64,
-    /// … and SHA-256 of its artifact.
+    /// SHA-256 of the artifact of that revision, in hex.
     pub artifact_digest: String,
-    /// open, passed, overridden, rejected or void.
+    /// State of the gate: `open`, `passed`, `overridden`, `rejected` or `void`.
     pub state: String,
-    /// Approvals that it needs.
+    /// Number of approvals that the gate needs.
     pub required: u32,
-    /// Those that it has.
+    /// Approvals that the gate has.
     pub approvals: Vec<Approval>,
-    /// Who ended it.
+    /// Principal that ended the gate; absent while it is open.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ended_by: Option<String>,
-    /// A word for why.
+    /// Reason that the gate ended, such as `timeout` or the reason of an override.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
-    /// What was written about an override.
+    /// Note that explains an override.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub note: Option<String>,
-    /// When it was opened.
+    /// Time the gate was opened (RFC 3339).
     pub opened_at: Instant,
-    /// When it is rejected if nobody decides.
+    /// Time at which an undecided proposal is rejected (RFC 3339).
     pub due_at: Instant,
 }
 
-/// An approval.
+/// An approval of a revision.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct Approval {
-    /// Whose.
+    /// Principal that approved the revision.
     pub principal: String,
-    /// When.
+    /// Time of the approval (RFC 3339).
     pub at: Instant,
 }
 
-/// What was installed from a proposal.
+/// An artifact that was installed from a proposal.
 #[derive(Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct InstalledArtifact {
-    /// Kind and name.
+    /// Reference of the artifact: its kind and name.
     #[serde(rename = "ref")]
     pub reference: String,
-    /// The exact bytes, as text; empty or redacted if a secret came to light in them.
+    /// Exact bytes of the artifact as text; empty or redacted if a secret was found in them later.
     pub artifact: String,
-    /// SHA-256 of the bytes.
+    /// SHA-256 of the installed bytes, in hex.
     pub artifact_digest: String,
-    /// The proposal …
+    /// Id of the proposal that the artifact comes from.
     pub proposal_id: String,
-    /// … and its revision.
+    /// Number of the revision that the artifact comes from.
     pub revision: u64,
-    /// When.
+    /// Time the artifact was installed (RFC 3339).
     pub installed_at: Instant,
 }
 
-/// What was installed from proposals, by kind and name.
+/// Artifacts that were installed from proposals.
 #[derive(Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct InstalledArtifacts {
-    /// The artifacts.
+    /// Installed artifacts, ordered by kind and name.
     pub installed: Vec<InstalledArtifact>,
 }
 
-/// The tools that an agent called one after the other.
+/// Request to record a trace: the tools that an agent called, in order.
 #[derive(Clone, Default, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct TraceCreate {
-    /// The agent.
+    /// Id of the agent, 1 to 256 characters.
     pub agent_id: String,
-    /// In the order they were called.
+    /// Names of the tools in the order of the calls: 1 to 64, of at most 256 characters each.
     pub tools: Vec<String>,
-    /// What the agent was asked.
+    /// Task that the agent was given, at most 4,000 characters.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub task: Option<String>,
-    /// The run, if it was one.
+    /// Id of the run; absent if the calls were not part of one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub run_id: Option<String>,
 }
 
-/// A trace that is kept.
+/// Answer to the recording of a trace.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct TraceCreated {
-    /// Its name.
+    /// Unique id of the trace.
     pub id: String,
 }

@@ -11,10 +11,10 @@ use remem_core::recall::fence;
 use remem_core::sabotage;
 use std::borrow::Cow;
 
-/// What stands before untrusted text on a line of a table.
+/// Prefix of untrusted text on a line of a table.
 const SHORT: &str = "[untrusted] ";
 
-/// Whether nobody vouches for the entry.
+/// Returns whether the entry has an untrusted source.
 #[must_use]
 pub fn is_untrusted(entry: &MemoryEntry) -> bool {
     sabotage!(
@@ -24,7 +24,7 @@ pub fn is_untrusted(entry: &MemoryEntry) -> bool {
     )
 }
 
-/// The text of an entry for a reader.
+/// Returns the text of an entry for a reader, fenced if it is untrusted.
 #[must_use]
 pub fn text(entry: &MemoryEntry) -> Cow<'_, str> {
     if !is_untrusted(entry) {
@@ -33,7 +33,7 @@ pub fn text(entry: &MemoryEntry) -> Cow<'_, str> {
     Cow::Owned(fence::fenced(&entry.content))
 }
 
-/// The same on one line.
+/// Returns the text of an entry for one line of a table, with a prefix if it is untrusted.
 #[must_use]
 pub fn line(entry: &MemoryEntry) -> Cow<'_, str> {
     if is_untrusted(entry) {
@@ -43,8 +43,8 @@ pub fn line(entry: &MemoryEntry) -> Cow<'_, str> {
     }
 }
 
-/// The entry with its text for a reader. Labels of what nobody vouches for are its writer's words
-/// as well, and a label has no room for a mark: only the one that says so stays.
+/// Returns the entry as a reader sees it. The labels of an untrusted entry are its writer's words
+/// too, and a label has no room for a mark: only the label that says untrusted stays.
 #[must_use]
 pub fn shown(entry: MemoryEntry) -> MemoryEntry {
     let mut tags = entry.tags.clone();
@@ -61,8 +61,8 @@ pub fn shown(entry: MemoryEntry) -> MemoryEntry {
     }
 }
 
-/// What stands beside a text for a reader. Names that the writer of an untrusted one chose are left
-/// out.
+/// Returns the facets as a reader sees them. Names that the writer of an untrusted entry chose are
+/// left out.
 #[must_use]
 pub fn facets(facets: EntryFacets) -> EntryFacets {
     if sabotage!(
@@ -80,7 +80,7 @@ pub fn facets(facets: EntryFacets) -> EntryFacets {
     }
 }
 
-/// A page for a reader.
+/// Returns a page of entries as a reader sees it.
 #[must_use]
 pub fn list(page: EntryList) -> EntryList {
     let untrusted: Vec<&MemoryEntry> = page.entries.iter().filter(|e| is_untrusted(e)).collect();
@@ -95,7 +95,7 @@ pub fn list(page: EntryList) -> EntryList {
     }
 }
 
-/// A hit for a reader, what stands beside it included.
+/// Returns a hit as a reader sees it, its neighbours included.
 #[must_use]
 pub fn hit(hit: SearchHit) -> SearchHit {
     let all = |entries: Vec<MemoryEntry>| entries.into_iter().map(shown).collect();
@@ -118,8 +118,8 @@ pub fn hit(hit: SearchHit) -> SearchHit {
     }
 }
 
-/// A commitment for a reader: what was promised in an untrusted text is marked like the text. So is
-/// one whose text cannot be read any more, since nobody can say who vouches for it.
+/// Returns a commitment as a reader sees it. Words read from an untrusted text are fenced like the
+/// text, and so are those of a text that can no longer be read, since its source is unknown.
 #[must_use]
 pub fn commitment(one: CommitmentDoc) -> CommitmentDoc {
     let unknown = one.inferred && one.text.is_none();
@@ -137,7 +137,7 @@ pub fn commitment(one: CommitmentDoc) -> CommitmentDoc {
     }
 }
 
-/// Why there is a commitment, for a reader.
+/// Returns the explanation of a commitment as a reader sees it.
 #[must_use]
 pub fn why(why: CommitmentWhy) -> CommitmentWhy {
     let untrusted = why.commitment.untrusted;

@@ -5,7 +5,7 @@ use crate::time::Instant;
 use crate::workshop::{TierName, TypologyName};
 use serde::{Deserialize, Serialize};
 
-/// What a score is made of, in the unit of the score. They sum to it.
+/// Parts of a score, in the unit of the score, to which they add up.
 #[derive(
     Clone,
     Copy,
@@ -18,162 +18,166 @@ use serde::{Deserialize, Serialize};
     schemars::JsonSchema,
 )]
 pub struct ScoreParts {
-    /// Words in common.
+    /// Share of the words that query and entry have in common.
     pub lexical: f64,
-    /// Likeness in meaning.
+    /// Share of the similarity in meaning.
     pub meaning: f64,
-    /// Words that were probably meant.
+    /// Share of words that match after correction of a typing error.
     pub typo: f64,
-    /// What stands beside it.
+    /// Share of the entries written right before or after.
     pub context: f64,
-    /// Age, or distance from the time that was asked for.
+    /// Share of the age or, if the query mentions a time, of the distance from it.
     pub recency: f64,
-    /// How long it lasts.
+    /// Share of the tier: longer-lived entries rank higher.
     pub tier: f64,
-    /// How many say so.
+    /// Share of the number of entries that state the same.
     pub corroboration: f64,
-    /// How many actions rest on it.
+    /// Share of the number of actions linked to the entry.
     pub usage: f64,
 }
 
-/// The time that a query speaks of.
+/// Period of time that a query mentions.
 #[derive(
     Clone, Copy, Debug, PartialEq, Serialize, Deserialize, utoipa::ToSchema, schemars::JsonSchema,
 )]
 pub struct SpokenTime {
-    /// From this instant on.
+    /// Start of the period, inclusive (RFC 3339).
     pub from: Instant,
-    /// Up to this instant, without it.
+    /// End of the period, exclusive (RFC 3339).
     pub until: Instant,
-    /// Whether only entries of that time were looked at.
+    /// True if only entries of the period were searched.
     pub applied: bool,
 }
 
-/// What a model is to know before it answers.
+/// Request for a block of text that a model reads before it answers.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct RecallRequest {
-    /// The question.
+    /// Question to answer, at most 4,096 characters.
     pub query: String,
-    /// Tokens (o200k_base) that the block may have: 800 if absent.
+    /// Maximum number of `o200k_base` tokens of the block; 800 if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub token_budget: Option<u64>,
-    /// Whether procedures and answers that hold open the block: true if absent.
+    /// True to begin the block with procedures and with current answers of slots; true if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub standing: Option<bool>,
-    /// How many hits at the most, as for a search.
+    /// Maximum number of hits: 10 if absent, the host's maximum (100 by default) if 0 or larger.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limit: Option<u32>,
-    /// Whether hits are left out that are probably irrelevant: true if absent.
+    /// True to leave out hits that are probably irrelevant; true if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub abstain: Option<bool>,
-    /// As for a search.
+    /// Kind of search: `hybrid` (by words and meaning; the default, by words alone where no model
+    /// answers), `lexical` (in OpenWOP `filter`) or `semantic`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mode: Option<String>,
-    /// As for a search.
+    /// Treatment of a time in the query: `filter` (the default) searches entries of that time alone
+    /// unless others answer much better, `prefer` breaks ties in its favour, `ignore` does nothing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub time: Option<String>,
-    /// As for a search.
+    /// Maximum number of hits of one source, which is the `source` in the metadata, otherwise the
+    /// session.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub per_source: Option<u32>,
-    /// Only entries that carry all of these tags.
+    /// Only entries that carry all of these tags: at most 16, of 256 characters each.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tags: Vec<String>,
-    /// Only entries written at or after this instant.
+    /// Only entries written at or after this time (RFC 3339).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub created_from: Option<Instant>,
-    /// Only entries written before this instant.
+    /// Only entries written before this time (RFC 3339).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub created_to: Option<Instant>,
-    /// Revision token of a write that must be visible.
+    /// Revision token of a write that the answer must include.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub at_least: Option<String>,
-    /// What was true at this instant (RFC 3339), rather than now.
+    /// Time whose state is searched, rather than that of now (RFC 3339).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub as_of: Option<Instant>,
-    /// Only of this tier.
+    /// Only entries of this tier.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tier: Option<TierName>,
-    /// Only of this kind.
+    /// Only entries of this kind.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub typology: Option<TypologyName>,
-    /// Only of this chat thread.
+    /// Only entries of this chat thread.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub interaction: Option<String>,
-    /// Only of this session.
+    /// Only entries of this session.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub session: Option<String>,
 }
 
-/// A block for a model.
+/// Block of text that a model reads before it answers.
 #[derive(
     Clone, Debug, Default, PartialEq, Serialize, Deserialize, utoipa::ToSchema, schemars::JsonSchema,
 )]
 #[serde(rename_all = "camelCase")]
 pub struct RecallAnswer {
-    /// The block. What nobody vouches for is marked line by line.
+    /// Text of the block. Lines of untrusted entries are marked one by one.
     pub text: String,
-    /// Its tokens (o200k_base), never more than the budget.
+    /// Number of `o200k_base` tokens of the text, never above the budget.
     pub tokens: u64,
-    /// Tokens that it may have.
+    /// Maximum number of tokens that the text may have.
     pub token_budget: u64,
-    /// The entries in it, in order.
+    /// Ids of the entries in the block, in order.
     pub ids: Vec<String>,
-    /// The entries that had no place.
+    /// Ids of the entries that did not fit into the budget.
     pub omitted: Vec<String>,
-    /// So many bytes at its beginning do not depend on the question.
+    /// Number of bytes at the start of the text that do not depend on the query, so that they can
+    /// be cached.
     pub prefix_bytes: u64,
-    /// How probable it is that the question is answered by it.
+    /// Probability that the block answers the query, from 0 to 1.
     pub probability: f64,
-    /// Whether that is enough to go by.
+    /// True if the probability is high enough to rely on the block.
     pub relevant: bool,
-    /// By what was found: `hybrid`, `lexical` or `semantic`.
+    /// Kind of search that was used: `hybrid`, `lexical` or `semantic`.
     pub mode: String,
 }
 
-/// How far vectors have been made for a tenant.
+/// State of the vectors for search by meaning in a tenant.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct EmbeddingStatus {
-    /// The model that makes new vectors; null if there is none.
+    /// Model that makes new vectors; null if there is none.
     pub current: Option<EmbeddingModel>,
-    /// The model whose vectors answer searches; null if there is none.
+    /// Name of the model whose vectors answer searches; null if there is none.
     pub serving: Option<String>,
-    /// Texts that could have a vector.
+    /// Number of texts that can have a vector.
     pub texts: u64,
-    /// How many have one, by model.
+    /// Number of vectors by model.
     pub vectors: Vec<EmbeddingCount>,
-    /// What a comparison of the current model with the one before it showed; null if there was
-    /// none.
+    /// Comparison of the current model with the one before it; null if there was none.
     pub comparison: Option<EmbeddingComparison>,
 }
 
 /// A model that makes vectors.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct EmbeddingModel {
-    /// What it is called.
+    /// Name of the model.
     pub name: String,
-    /// Components of a vector.
+    /// Number of components of a vector.
     pub dimensions: u64,
 }
 
-/// Vectors of one model.
+/// Number of vectors that one model has made.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct EmbeddingCount {
-    /// What the model is called; its number, if this host does not know it any more.
+    /// Name of the model, or its number if the host no longer knows the model.
     pub model: String,
-    /// Entries that have a vector of it.
+    /// Number of entries with a vector of the model.
     pub entries: u64,
 }
 
-/// How alike two models answer.
+/// Comparison of two models by their answers to the same queries.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct EmbeddingComparison {
-    /// How many of the old one's hits the new one finds, 0 to 1.
+    /// Mean share of the old model's hits that the new model finds too, from 0 to 1.
     pub overlap: f64,
-    /// How often the old one's first hit is among the new one's, 0 to 1.
+    /// Share of queries whose first hit of the old model is among the hits of the new one, from 0
+    /// to 1.
     pub agreement: f64,
-    /// Questions that both were asked.
+    /// Number of queries that both models answered.
     pub questions: u64,
-    /// Whether the new one may serve.
+    /// True if the new model may answer searches.
     pub passed: bool,
 }

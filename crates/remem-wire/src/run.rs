@@ -7,127 +7,128 @@ use remem_core::{AgentRef, Event};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-/// What to run. Fields that this host has no use for are ignored, as the protocol allows.
+/// Request to start a run of a workflow or an agent. Fields that this host does not use are
+/// ignored, as OpenWOP allows.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct RunCreate {
-    /// The workflow; or …
+    /// Id of the workflow to run; one of `workflowId` and `agentId` is set.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub workflow_id: Option<String>,
-    /// … the installed agent to call upon.
+    /// Id of the installed agent to call; one of `workflowId` and `agentId` is set.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agent_id: Option<String>,
-    /// What it is given.
+    /// Inputs of the run, at most 64 KiB as JSON.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Object>)]
     pub inputs: Option<Map<String, Value>>,
-    /// Ignored: the key decides whose run it is.
+    /// Ignored field: the key decides which tenant owns the run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tenant_id: Option<String>,
-    /// Not supported: register a webhook.
+    /// Unsupported field: register a webhook instead.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub callback_url: Option<String>,
-    /// Settings. Under `secrets`, values by name that this run alone may use; they are sealed,
-    /// never shown.
+    /// Settings of the run, at most 64 KiB as JSON. Values under `secrets` can be used by this run
+    /// alone; they are sealed and never returned.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Object>)]
     pub configurable: Option<Map<String, Value>>,
-    /// Labels.
+    /// Labels of the run: at most 100, of 256 characters each.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tags: Option<Vec<String>>,
-    /// Notes.
+    /// Notes on the run, at most 64 KiB as JSON.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Object>)]
     pub metadata: Option<Map<String, Value>>,
 }
 
-/// A run was started.
+/// Answer to the start of a run.
 #[derive(
     Clone, Debug, PartialEq, Serialize, Deserialize, utoipa::ToSchema, schemars::JsonSchema,
 )]
 #[serde(rename_all = "camelCase")]
 pub struct RunCreated {
-    /// Its name.
+    /// Unique id of the run.
     pub run_id: String,
-    /// How far it has come.
+    /// State of the run: `running`, `completed`, `failed` or `cancelled`.
     pub status: String,
-    /// Where its events are.
+    /// Path of the run's events.
     pub events_url: String,
-    /// Where its state is.
+    /// Path of the run's state.
     pub status_url: String,
 }
 
-/// How far a run has come.
+/// State of a run.
 #[derive(
     Clone, Debug, PartialEq, Serialize, Deserialize, utoipa::ToSchema, schemars::JsonSchema,
 )]
 #[serde(rename_all = "camelCase")]
 pub struct RunSnapshot {
-    /// Its name.
+    /// Unique id of the run.
     pub run_id: String,
-    /// What it executes.
+    /// Id of the workflow that the run executes.
     pub workflow_id: String,
-    /// `running`, `completed`, `failed` or `cancelled`.
+    /// State of the run: `running`, `completed`, `failed` or `cancelled`.
     pub status: String,
-    /// Whose it is.
+    /// Owner of the run.
     pub owner: RunOwner,
-    /// When it began.
+    /// Time the run started (RFC 3339).
     #[schemars(with = "String")]
     pub started_at: Instant,
-    /// When it ended.
+    /// Time the run ended (RFC 3339); absent while it is running.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<String>")]
     pub completed_at: Option<Instant>,
-    /// On whose behalf it acts.
+    /// Agent that the run acts for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Object>)]
     #[schemars(with = "Option<Map<String, Value>>")]
     pub agent: Option<AgentRef>,
-    /// Its variables.
+    /// Variables of the run by name.
     #[schema(value_type = Object)]
     pub variables: Map<String, Value>,
-    /// Its nodes.
+    /// States of the nodes that were executed, by node id.
     #[schema(value_type = Object)]
     pub node_states: Map<String, Value>,
-    /// Why it failed.
+    /// Error of a failed run: `{code, message}`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Object>)]
     #[schemars(with = "Option<Map<String, Value>>")]
     pub error: Option<Fault>,
-    /// Labels.
+    /// Labels of the run.
     pub tags: Vec<String>,
-    /// Notes.
+    /// Notes on the run.
     #[schema(value_type = Object)]
     pub metadata: Map<String, Value>,
-    /// Settings.
+    /// Settings of the run, without secrets.
     #[schema(value_type = Object)]
     pub configurable: Map<String, Value>,
-    /// Workspace files as they were when it began.
+    /// Workspace files at the start of the run, each `{path, version}`.
     #[schema(value_type = Vec<Object>)]
     #[schemars(with = "Vec<Map<String, Value>>")]
     pub workspace: Vec<FileAt>,
-    /// The run that it is a part of.
+    /// Id of the run that started this one as a part of itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parent_run_id: Option<String>,
-    /// The run that it was forked from.
+    /// Id of the run that this one was forked from.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub source_run_id: Option<String>,
 }
 
-/// Whose a run is.
+/// Owner of a run.
 #[derive(
     Clone, Debug, PartialEq, Serialize, Deserialize, utoipa::ToSchema, schemars::JsonSchema,
 )]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct RunOwner {
-    /// The tenant.
+    /// Name of the tenant.
     pub tenant: String,
-    /// The key that started it.
+    /// Principal that started the run.
     pub principal: String,
 }
 
 impl RunSnapshot {
-    /// The snapshot of a run of `tenant`.
+    /// Builds the snapshot of a run of `tenant`.
     #[must_use]
     pub fn new(tenant: &str, id: &str, state: RunState) -> RunSnapshot {
         let ended = |skipped: bool| if skipped { "skipped" } else { "completed" };
@@ -175,27 +176,27 @@ impl RunSnapshot {
 )]
 #[serde(rename_all = "camelCase")]
 pub struct RunEventDoc {
-    /// Unique in the tenant.
+    /// Id of the event, unique within the tenant.
     pub event_id: String,
-    /// The run.
+    /// Id of the run.
     pub run_id: String,
-    /// What happened.
+    /// Type of the event, such as `run.completed`.
     pub r#type: String,
-    /// Ids and counts.
+    /// Details of the event, such as ids and counts.
     #[schema(value_type = Object)]
     pub payload: Value,
-    /// When; for what a replay repeats, the first time.
+    /// Time of the event; for an event that a replay repeats, the original time (RFC 3339).
     #[schemars(with = "String")]
     pub timestamp: Instant,
-    /// 0, 1, 2, … without gaps.
+    /// Position in the run's log, counted from 0 without gaps.
     pub sequence: u64,
-    /// The node.
+    /// Id of the node that the event belongs to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub node_id: Option<String>,
 }
 
 impl RunEventDoc {
-    /// The event as its run's log shows it; `None` if it belongs to no run.
+    /// Builds the event as its run's log shows it; `None` if it belongs to no run.
     #[must_use]
     pub fn of(event: &Event) -> Option<RunEventDoc> {
         let run = event.run.as_ref()?;
@@ -221,107 +222,108 @@ impl RunEventDoc {
 )]
 #[serde(rename_all = "camelCase")]
 pub struct RunEvents {
-    /// In order.
+    /// Events in the order of the run's log.
     pub events: Vec<RunEventDoc>,
-    /// The run's last event has been given by now.
+    /// True if the run has ended and its last event was returned, now or before.
     pub is_complete: bool,
 }
 
-/// Which events of a run.
+/// Query parameters of a run's events.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, utoipa::IntoParams)]
 #[serde(rename_all = "camelCase")]
 #[into_params(parameter_in = Query)]
 pub struct RunEventsQuery {
-    /// Only events after this one.
+    /// Only events after this position.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_sequence: Option<u64>,
-    /// How many seconds to wait for one (30 at the most).
+    /// Number of seconds to wait for a new event, at most 30; 0 if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timeout: Option<u64>,
-    /// `updates` is all there is; other modes give the same.
+    /// Requested stream mode. Only `updates` is supported; other modes return the same.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stream_mode: Option<String>,
-    /// Accepted; events are sent as they come.
+    /// Requested buffering in milliseconds. Accepted and ignored: events are sent at once.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub buffer_ms: Option<u64>,
 }
 
-/// How to fork a run.
+/// Request to fork a run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct RunFork {
-    /// `replay` or `branch`.
+    /// Kind of the fork: `replay` or `branch`.
     #[schema(value_type = String)]
     pub mode: ForkMode,
-    /// From which event on; needed for a branch, 0 if absent for a replay.
+    /// Position of the event from which the fork continues; required for a branch, 0 if absent for
+    /// a replay.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub from_seq: Option<u64>,
-    /// For a branch: other inputs, configurable, metadata or tags.
+    /// Replacements for `inputs`, `configurable`, `metadata` or `tags`; of a branch only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Object>)]
     pub run_options_overlay: Option<Map<String, Value>>,
 }
 
-/// A run was forked.
+/// Answer to the fork of a run.
 #[derive(
     Clone, Debug, PartialEq, Serialize, Deserialize, utoipa::ToSchema, schemars::JsonSchema,
 )]
 #[serde(rename_all = "camelCase")]
 pub struct RunForked {
-    /// The new run.
+    /// Id of the new run.
     pub run_id: String,
-    /// Where it comes from.
+    /// Id of the run that was forked.
     pub source_run_id: String,
-    /// From which event on.
+    /// Position of the event from which the fork continues.
     pub from_seq: u64,
-    /// `replay` or `branch`.
+    /// Kind of the fork: `replay` or `branch`.
     #[schema(value_type = String)]
     #[schemars(with = "String")]
     pub mode: ForkMode,
-    /// How far it has come.
+    /// State of the new run: `running`, `completed`, `failed` or `cancelled`.
     pub status: String,
-    /// Where its events are.
+    /// Path of the new run's events.
     pub events_url: String,
 }
 
-/// Why a run is cancelled.
+/// Request to cancel a run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct RunCancel {
-    /// For people; not kept.
+    /// Reason for people; accepted and not stored.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
 }
 
-/// A run was cancelled.
+/// Answer to the cancellation of a run.
 #[derive(
     Clone, Debug, PartialEq, Serialize, Deserialize, utoipa::ToSchema, schemars::JsonSchema,
 )]
 #[serde(rename_all = "camelCase")]
 pub struct RunStatusAnswer {
-    /// The run.
+    /// Id of the run.
     pub run_id: String,
-    /// `cancelled`.
+    /// State of the run: always `cancelled`.
     pub status: String,
 }
 
-/// A workflow in a list.
+/// Summary of a workflow.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct WorkflowListed {
-    /// Its name.
+    /// Unique id of the workflow.
     pub id: String,
-    /// `tenant` or `host`.
+    /// Owner of the workflow: `tenant` or `host`.
     pub scope: String,
-    /// When the tenant installed it.
+    /// Time the tenant installed the workflow (RFC 3339); absent for workflows of the host.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub installed_at: Option<Instant>,
 }
 
-/// The workflows that can be run.
+/// The workflows that the tenant can run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct WorkflowList {
-    /// By name.
+    /// Workflows, ordered by id.
     pub workflows: Vec<WorkflowListed>,
 }

@@ -5,71 +5,73 @@ use crate::time::Instant;
 use serde::{Deserialize, Serialize};
 use zeroize::Zeroizing;
 
-/// A secret to set, or another value for one. Has no `Debug`: nothing may print it.
+/// Request to set or rotate a vault secret. The type has no `Debug`, so that no log can print the
+/// value.
 #[derive(Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct SecretPut {
-    /// The value, 8 to 8,192 characters.
+    /// Value of the secret, 8 to 8,192 characters.
     #[schema(value_type = String)]
     pub value: Zeroizing<String>,
-    /// For whom it is: tenant (the default) or user.
+    /// Scope of the secret: `tenant` (the default) or `user`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub scope: Option<String>,
 }
 
-/// What may be known of a secret.
+/// Description of a vault secret, without its value.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct SecretInfo {
-    /// Its name.
+    /// Name of the secret.
     pub name: String,
-    /// For whom it is: tenant or user.
+    /// Scope of the secret: `tenant` or `user`.
     pub scope: String,
-    /// When it was set.
+    /// Time the secret was created (RFC 3339).
     pub created_at: Instant,
-    /// When it last got another value.
+    /// Time of the latest rotation (RFC 3339); absent if there was none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rotated_at: Option<Instant>,
-    /// How many values it has had.
+    /// Number of values that the secret has had.
     pub versions: u64,
 }
 
-/// The tenant's secrets, then the caller's own, by name.
+/// A page of vault secrets: the tenant's, then the caller's own, each by name.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct SecretList {
-    /// The secrets.
+    /// Secrets on this page.
     pub secrets: Vec<SecretInfo>,
-    /// Set if there are more: pass it as `after`.
+    /// Value of `after` for the next page; absent on the last page.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub next_after: Option<String>,
 }
 
-/// Which secrets to list.
+/// Query parameters of the list of vault secrets.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, utoipa::IntoParams)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub struct SecretsQuery {
-    /// How many at the most.
+    /// Number of secrets per page: 100 if absent, the host's maximum (1,000 by default) if 0.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limit: Option<u32>,
-    /// The `nextAfter` of an earlier page.
+    /// Only secrets after this one: the `nextAfter` of the page before.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub after: Option<String>,
-    /// The key whose own secrets are meant, if not the one in use; needs keys:manage as well.
+    /// Principal whose own secrets are listed, instead of the caller's; needs `keys:manage` as
+    /// well.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub owner: Option<String>,
 }
 
-/// Which of two secrets of one name is meant.
+/// Query parameters that select one of two secrets of the same name.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, utoipa::IntoParams)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub struct SecretScopeQuery {
-    /// tenant (the default) or user.
+    /// Scope of the secret: `tenant` (the default) or `user`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub scope: Option<String>,
-    /// The key whose own secrets are meant, if not the one in use; needs keys:manage as well.
+    /// Principal whose own secret is deleted, instead of the caller's; needs `keys:manage` as well.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub owner: Option<String>,
 }

@@ -5,14 +5,14 @@ use remem_core::Timestamp;
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error};
 use std::borrow::Cow;
 
-/// An instant.
+/// Instant in the API's format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Instant(pub Timestamp);
 
 const LAST_MS: i64 = Timestamp::LAST.0;
 
 impl Instant {
-    /// Reads RFC 3339 text.
+    /// Parses RFC 3339 text; `None` if it is malformed, before 1970 or after the year 9999.
     #[must_use]
     pub fn parse(text: &str) -> Option<Instant> {
         let ms = text.parse::<jiff::Timestamp>().ok()?.as_millisecond();

@@ -8,7 +8,7 @@ use remem_core::profile::Guard;
 use remem_core::{Entry, Profile, Tier, Trust, Typology};
 use serde::{Deserialize, Serialize};
 
-/// A closed list of names: unknown ones are refused with the list of those that are known.
+/// Defines a closed list of names. An unknown name is refused with the list of the known ones.
 macro_rules! names {
     ($(#[$doc:meta])* $name:ident of $core:ident { $($(#[$one:meta])* $variant:ident),* $(,)? }) => {
         $(#[$doc])*
@@ -29,7 +29,7 @@ macro_rules! names {
         }
 
         impl $name {
-            /// As it is written.
+            /// Returns the name as requests and answers spell it.
             #[must_use]
             pub fn as_str(self) -> &'static str {
                 $core::from(self).as_str()
@@ -39,78 +39,79 @@ macro_rules! names {
 }
 
 names!(
-    /// How long it lasts.
+    /// Tier of an entry, which decides its lifetime.
     TierName of Tier {
-        /// As long as its chat thread.
+        /// Lifetime of the entry's chat thread.
         Interaction,
-        /// As long as its session.
+        /// Lifetime of the entry's session.
         Session,
-        /// For good.
+        /// Unlimited lifetime, unless the entry expires.
         Persistent,
     }
 );
 
 names!(
-    /// What kind of memory it is.
+    /// Kind of an entry.
     TypologyName of Typology {
-        /// What happened.
+        /// Something that happened, such as a turn of a conversation.
         Episodic,
-        /// What is held to be true.
+        /// Fact that is held to be true.
         Semantic,
-        /// How something is done.
+        /// Procedure or habit: how something is done.
         Procedural,
     }
 );
 
 names!(
-    /// Where it comes from.
+    /// Source of an entry, in ascending order of trust.
     SourceName of Trust {
-        /// A page, a document or somebody unknown.
+        /// Web page, document or unknown person, which no one vouches for.
         Untrusted,
-        /// A model concluded it.
+        /// Conclusion of a model.
         Model,
-        /// A tool of the house saw it.
+        /// Observation of a trusted tool.
         Tool,
-        /// An accepted action was built on it.
+        /// Accepted action that was built on the entry.
         Action,
-        /// The operator said so.
+        /// Statement of the operator.
         Operator,
     }
 );
 
-/// What an entry has beside its text.
+/// Facets of an entry: its classification beside text and metadata.
 #[derive(
     Clone, Debug, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema, schemars::JsonSchema,
 )]
 #[serde(rename_all = "camelCase")]
 pub struct EntryFacets {
-    /// How long it lasts.
+    /// Tier of the entry, which decides its lifetime.
     pub tier: TierName,
-    /// What kind of memory it is.
+    /// Kind of the entry.
     pub typology: TypologyName,
-    /// The session that it ends with.
+    /// Id of the session that the entry ends with.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub session: Option<String>,
-    /// The chat thread that it ends with.
+    /// Name of the chat thread that the entry ends with.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub interaction: Option<String>,
-    /// The world that it speaks of.
+    /// Name of the world that the entry is about.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub world: Option<String>,
-    /// The question that it answers.
+    /// Slot, which names the question that the entry answers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub slot: Option<String>,
-    /// True from this instant.
+    /// Time from which the statement is true (RFC 3339).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub valid_from: Option<Instant>,
-    /// No longer true from this instant.
+    /// Time from which the statement is no longer true (RFC 3339).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub valid_to: Option<Instant>,
-    /// Where it comes from.
+    /// Source of the entry.
     pub source: SourceName,
-    /// How much the sources count together that say so.
+    /// Weight of the sources that state the same: 4 units for the operator, 3 for an action, 2 for
+    /// a tool, 1 for a model; untrusted sources count at most 2 in total.
     pub corroboration: u32,
-    /// In how many threads it was said.
+    /// Number of chat threads in which the same was stated.
     pub threads: u32,
 }
 
@@ -142,42 +143,42 @@ impl From<&Entry> for EntryFacets {
     }
 }
 
-/// Query of a question.
+/// Query parameters of a slot.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, utoipa::IntoParams)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub struct SlotQuery {
-    /// The question as it was asked in this session, rather than for good.
+    /// Session of the slot; the persistent slot of this name if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub session: Option<String>,
 }
 
-/// One answer to a question.
+/// An answer to the question of a slot.
 #[derive(
     Clone, Debug, PartialEq, Serialize, Deserialize, utoipa::ToSchema, schemars::JsonSchema,
 )]
 #[serde(rename_all = "camelCase")]
 pub struct SlotAnswer {
-    /// The entry.
+    /// Entry that holds the answer.
     pub entry: MemoryEntry,
-    /// What it has beside its text.
+    /// Facets of the entry.
     pub facets: EntryFacets,
-    /// `live`, or what has become of it.
+    /// State of the entry: `live`, or the reason that it is not.
     pub state: String,
-    /// When it was taken away.
+    /// Time the entry was removed (RFC 3339).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ended_at: Option<Instant>,
-    /// The entry that stands in its place.
+    /// Id of the entry that replaced this one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub replaced_by: Option<String>,
 }
 
-/// Every answer to a question, oldest first.
+/// Current and earlier answers to the question of a slot.
 #[derive(
     Clone, Debug, Default, PartialEq, Serialize, Deserialize, utoipa::ToSchema, schemars::JsonSchema,
 )]
 pub struct SlotHistory {
-    /// The answers.
+    /// Answers of the slot, oldest first.
     pub answers: Vec<SlotAnswer>,
 }
 
@@ -187,37 +188,37 @@ pub struct SlotHistory {
 )]
 #[serde(rename_all = "camelCase")]
 pub struct SessionDoc {
-    /// Its memory.
+    /// Name of the session's memory.
     pub memory_ref: String,
-    /// Its name.
+    /// Unique id of the session.
     pub session_id: String,
-    /// `open`, `closing` or `closed`.
+    /// State of the session: `open`, `closing` or `closed`.
     pub state: String,
-    /// When it began.
+    /// Time the session was opened (RFC 3339).
     pub opened_at: Instant,
-    /// When something last happened in it, to the hour.
+    /// Time of the latest activity in the session, to the hour (RFC 3339).
     pub activity_at: Instant,
-    /// When it was over for good.
+    /// Time the session was closed (RFC 3339); absent until then.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub closed_at: Option<Instant>,
-    /// What outlasts it.
+    /// Number of patterns and claims that were promoted to persistent entries.
     pub promoted: u64,
-    /// Entries that ended with it.
+    /// Number of entries that ended with the session.
     pub ended: u64,
-    /// Entries that an action rests on, and that stay.
+    /// Number of entries that stay, because an action is linked to them.
     pub kept: u64,
 }
 
-/// The sessions of a memory, the open one first, then the newest.
+/// The sessions of a memory.
 #[derive(
     Clone, Debug, Default, PartialEq, Serialize, Deserialize, utoipa::ToSchema, schemars::JsonSchema,
 )]
 pub struct SessionList {
-    /// The sessions.
+    /// Sessions, the open one first, then the newest.
     pub sessions: Vec<SessionDoc>,
 }
 
-/// How a chat thread ended.
+/// Result of closing a chat thread.
 #[derive(
     Clone,
     Copy,
@@ -230,21 +231,22 @@ pub struct SessionList {
     schemars::JsonSchema,
 )]
 pub struct InteractionClosed {
-    /// What goes on in the session.
+    /// Number of patterns that were promoted to the session.
     pub promoted: u64,
-    /// Turns that ended.
+    /// Number of turns that ended with the thread.
     pub ended: u64,
-    /// Turns that an action rests on, and that stay.
+    /// Number of turns that stay, because an action is linked to them.
     pub kept: u64,
 }
 
-/// An action that rests on an entry.
+/// Request to link an action to an entry that it relies on.
 #[derive(Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct LinkPut {
-    /// What was done, such as `gate.accept`.
+    /// Name of the action, such as `gate.accept`; at most 200 characters.
     pub action: String,
-    /// Its name where it was done, such as the number of a change.
+    /// Reference of the action in its own system, such as the number of a change; at most 200
+    /// characters.
     pub reference: String,
 }
 
@@ -254,87 +256,88 @@ impl std::fmt::Debug for LinkPut {
     }
 }
 
-/// Answer to a link.
+/// Answer to the linking of an action.
 #[derive(
     Clone, Debug, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema, schemars::JsonSchema,
 )]
 pub struct Linked {
-    /// Entries that were not linked before: the one that is named, and what it was made from.
+    /// Number of entries that were newly linked: the one that was named and its sources.
     pub linked: u64,
-    /// Token for reading it anywhere.
+    /// Revision token of the write, to be passed as `atLeast` to reads on any node.
     pub revision: String,
 }
 
-/// An action that rests on an entry, as it was noted.
+/// A recorded link from an action to an entry.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct LinkDoc {
-    /// What was done.
+    /// Name of the action; empty once the entry was forgotten.
     pub action: String,
-    /// Its name where it was done.
+    /// Reference of the action in its own system; empty once the entry was forgotten.
     pub reference: String,
-    /// When it was noted.
+    /// Time the link was recorded (RFC 3339).
     pub at: Instant,
-    /// By whom.
+    /// Principal that recorded the link.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub by: Option<String>,
 }
 
-/// Everything that is known about an entry but its text.
+/// Audit of an entry: everything that is recorded about it except its text.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct EntryAudit {
-    /// The entry.
+    /// Id of the entry.
     pub id: String,
-    /// Its memory.
+    /// Name of the entry's memory.
     pub memory_ref: String,
-    /// `live`, or what has become of it.
+    /// State of the entry: `live`, or the reason that it is not.
     pub state: String,
-    /// The entry that stands in its place.
+    /// Id of the entry that replaced this one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub replaced_by: Option<String>,
-    /// What it was made from.
+    /// Entries that this one was made from.
     pub sources: Vec<Relative>,
-    /// What was made from it.
+    /// Entries that were made from this one.
     pub derivatives: Vec<Relative>,
-    /// The actions that rest on it.
+    /// Actions that are linked to the entry.
     pub links: Vec<LinkDoc>,
 }
 
-/// Query of the retention status.
+/// Query parameters of the retention status.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, utoipa::IntoParams)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub struct RetentionQuery {
-    /// Only of this memory.
+    /// Only entries of this memory.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub memory_ref: Option<String>,
 }
 
-/// How many entries of a kind are held by what.
+/// Number of entries by tier, kind and retention state.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct RetentionRow {
-    /// Their tier.
+    /// Tier of the entries.
     pub tier: TierName,
-    /// Their kind.
+    /// Kind of the entries.
     pub typology: TypologyName,
-    /// `active`, `referenced`, `tombstoned`, `orphaned` or `skeleton`.
+    /// Retention state: `active` (live), `referenced` (an action is linked), `tombstoned` (removed,
+    /// text retained), `orphaned` (session missing) or `skeleton` (text erased).
     pub state: String,
-    /// How many.
+    /// Number of entries counted.
     pub entries: u64,
 }
 
-/// What holds the entries that are kept.
+/// Retention status of the stored entries.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct RetentionStatus {
-    /// A row for each tier, kind and state that there are entries of.
+    /// Counts for each tier, kind and state that has entries.
     pub counts: Vec<RetentionRow>,
 }
 
-/// The text of a rule.
+/// Request to write a rule of a world.
 #[derive(Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct RulePut {
-    /// What it says.
+    /// Text of the rule, at most 64 KiB by default.
     pub body: String,
 }
 
@@ -342,35 +345,35 @@ pub struct RulePut {
 #[derive(Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct NamedRule {
-    /// Its name in its world.
+    /// Name of the rule, unique within its world.
     pub id: String,
-    /// What it says.
+    /// Text of the rule, at most 64 KiB by default.
     pub body: String,
 }
 
-/// Several rules for one transaction: all are written or none is.
+/// Request to write several rules in one transaction: all are written, or none.
 #[derive(Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct RulesPut {
-    /// The rules.
+    /// Rules to write, at most 1,000 by default.
     pub rules: Vec<NamedRule>,
 }
 
 /// Answer to the writing of rules.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct RulesWritten {
-    /// How many.
+    /// Number of rules written.
     pub written: u64,
-    /// Token for reading them anywhere.
+    /// Revision token of the write, to be passed as `atLeast` to reads on any node.
     pub revision: String,
 }
 
-/// Query of the list of rules.
+/// Query parameters of the list of rules.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, utoipa::IntoParams)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub struct RulesQuery {
-    /// As for a list of entries.
+    /// Number of rules per page: 100 if absent, the host's maximum (1,000 by default) if 0.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limit: Option<u32>,
     /// Only rules whose name sorts after this one.
@@ -381,68 +384,70 @@ pub struct RulesQuery {
 /// A rule of a world.
 #[derive(Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct RuleDoc {
-    /// Its name.
+    /// Name of the rule, unique within its world.
     pub id: String,
-    /// What it says.
+    /// Text of the rule.
     pub body: String,
-    /// When it was last written.
+    /// Time the rule was last written (RFC 3339).
     pub at: Instant,
 }
 
-/// The rules of a world by name.
+/// A page of the rules of a world, by name.
 #[derive(Clone, Default, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct RuleList {
-    /// The rules.
+    /// Rules on this page, ordered by name.
     pub rules: Vec<RuleDoc>,
-    /// Pass as `after` for the next page; absent on the last one.
+    /// Value of `after` for the next page; absent on the last page.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub next_after: Option<String>,
 }
 
-/// A text to hold against the rules of a world.
+/// Request to check a text against the rules of a world.
 #[derive(Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct RuleCheck {
-    /// The text.
+    /// Text to be checked.
     pub text: String,
 }
 
-/// Whether a put of the text would be refused.
+/// Result of a check against the rules of a world.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct RuleChecked {
-    /// The rule that it restates; null if it restates none.
+    /// Name of the rule that the text restates, so that a put of it is refused; null if there is
+    /// none.
     pub shadowed: Option<String>,
 }
 
-/// How the agents of some memories remember.
+/// A profile: the settings of a group of memories.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ProfileDoc {
-    /// Its name.
+    /// Name of the profile.
     pub name: String,
-    /// The memories that have it: names, or beginnings of names followed by `*`. What says more
-    /// counts first.
+    /// Memories that have the profile: names, or prefixes of names followed by `*`. The most
+    /// specific pattern wins.
     pub patterns: Vec<String>,
-    /// What is written without a kind is classified and gets a slot.
+    /// True if entries without a kind are classified and given a slot.
     pub classifies: bool,
-    /// Personal data is masked, copies of other systems are refused.
+    /// True if personal data is masked and copies of other systems are refused.
     pub non_mirror: bool,
-    /// The world of statements that name none.
+    /// World of semantic entries that name none; absent if there is no default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub world: Option<String>,
-    /// `primary` or `backstop`.
+    /// Strictness of the rule guard: `primary` (each semantic entry must name its world) or
+    /// `backstop`.
     pub guard: String,
-    /// How long a session may rest before it is over.
+    /// Number of idle days after which a session is closed.
     pub session_idle_days: i64,
-    /// How much evidence lets a claim outlast its session.
+    /// Weight of evidence, in units, from which a claim of a session becomes persistent.
     pub promotion_units: u32,
-    /// How long after it ceased to be true a statement keeps its text.
+    /// Number of days after which a statement that is no longer true loses its text.
     pub strip_after_days: i64,
 }
 
 impl ProfileDoc {
-    /// A profile and the memories that have it.
+    /// Describes a profile and the memories that have it.
     #[must_use]
     pub fn new(profile: &Profile, patterns: Vec<String>) -> ProfileDoc {
         let days = |ms: i64| ms / remem_core::profile::DAY_MS;
@@ -463,7 +468,7 @@ impl ProfileDoc {
 /// All profiles of the host.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct ProfileList {
-    /// The two that are always there first.
+    /// Profiles, the two built-in ones first.
     pub profiles: Vec<ProfileDoc>,
 }
 

@@ -3,75 +3,75 @@
 use crate::time::Instant;
 use serde::{Deserialize, Serialize};
 
-/// One version of a file.
+/// A version of a workspace file.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct WorkspaceFile {
-    /// Its name.
+    /// Path of the file, unique within the tenant.
     pub path: String,
-    /// Its text, redacted.
+    /// Text of the file, with secrets redacted.
     pub content: String,
-    /// What kind of text it is.
+    /// Media type of the text.
     pub content_type: String,
-    /// From 1.
+    /// Number of the version, counted from 1.
     pub version: u64,
-    /// Names this version; send it back as `If-Match`.
+    /// Entity tag of the version, to be sent as `If-Match`.
     pub etag: String,
-    /// When it was written.
+    /// Time the version was written (RFC 3339).
     pub updated_at: Instant,
 }
 
-/// A file in a list: everything but its text.
+/// Description of a workspace file, without its text.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct WorkspaceFileInfo {
-    /// Its name.
+    /// Path of the file, unique within the tenant.
     pub path: String,
-    /// What kind of text it is.
+    /// Media type of the text.
     pub content_type: String,
-    /// The newest version.
+    /// Number of the newest version.
     pub version: u64,
-    /// Names that version.
+    /// Entity tag of the newest version.
     pub etag: String,
-    /// When it was written.
+    /// Time the newest version was written (RFC 3339).
     pub updated_at: Instant,
 }
 
-/// The tenant's files.
+/// The workspace files of the tenant.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct WorkspaceFileList {
-    /// By path.
+    /// Files, ordered by path.
     pub files: Vec<WorkspaceFileInfo>,
 }
 
-/// What to write.
+/// Request to write a workspace file.
 #[derive(Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct WorkspaceFilePut {
-    /// The text.
+    /// Text of the file, at most 256 KiB.
     pub content: String,
-    /// What kind of text it is [text/markdown].
+    /// Media type of the text, at most 100 characters; `text/markdown` if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub content_type: Option<String>,
 }
 
-/// Which files to list.
+/// Query parameter of the list of workspace files.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, utoipa::IntoParams)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub struct WorkspaceListQuery {
-    /// Only paths that begin with this.
+    /// Only files whose path begins with this text.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub prefix: Option<String>,
 }
 
-/// Which version to read.
+/// Query parameter of a read of a workspace file.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, utoipa::IntoParams)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub struct WorkspaceReadQuery {
-    /// The newest if absent.
+    /// Number of the version to read; the newest version if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub version: Option<u64>,
 }
