@@ -1,4 +1,4 @@
-//! Tenants, keys and passes on the wire.
+//! Wire types of tenants and API keys.
 
 use crate::time::Instant;
 use crate::workshop::SourceName;
@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 /// Default of a missing `trust` field: keys of hosts without trust ceilings may vouch for every
 /// source.
-fn everything() -> SourceName {
+fn any_source() -> SourceName {
     SourceName::Operator
 }
 
@@ -71,7 +71,7 @@ pub struct KeyInfo {
     /// Scopes that the key grants.
     pub scopes: Vec<String>,
     /// Highest source that the key may vouch for in what it writes.
-    #[serde(default = "everything")]
+    #[serde(default = "any_source")]
     pub trust: SourceName,
     /// True if no ceiling was ever set for the key, so that it may vouch for every source: a key
     /// made before ceilings existed, or the first key of a host. Over MCP such a key vouches for
@@ -99,7 +99,7 @@ pub struct Whoami {
     /// Scopes that the key or token grants.
     pub scopes: Vec<String>,
     /// Highest source that the caller may vouch for in what it writes.
-    #[serde(default = "everything")]
+    #[serde(default = "any_source")]
     pub trust: SourceName,
     /// True if no ceiling was ever set for the key, so that it may vouch for every source: a key
     /// made before ceilings existed, or the first key of a host. Over MCP such a key vouches for

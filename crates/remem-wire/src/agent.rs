@@ -1,5 +1,5 @@
-//! Agents on the wire. The inventory has OpenWOP's closed shapes and no place for a prompt, a
-//! schema or a credential.
+//! Wire types of agents. The inventory has OpenWOP's closed shapes: a prompt, a schema or a
+//! credential has no field in it.
 
 use remem_core::agent::{Agent, Install};
 use serde::{Deserialize, Serialize};

@@ -1,4 +1,4 @@
-//! Shapes of automations: what the clock starts.
+//! Wire types of automations: runs that are started on a schedule.
 
 use crate::time::Instant;
 use serde::{Deserialize, Serialize};

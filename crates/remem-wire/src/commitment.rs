@@ -1,5 +1,5 @@
-//! Commitments on the wire: what an agent is to be reminded of, how promises are read, what was
-//! observed. It may not decide anything; the words of a promise come from memory as it is now.
+//! Wire types of commitments, their rules, their firings and observations. Nothing here decides
+//! anything; the text of a commitment is read from memory as it is now.
 
 use crate::time::Instant;
 use remem_core::commitment::{Commitment, Delivery, When};
@@ -46,7 +46,7 @@ impl From<Delivery> for DeliveryDoc {
     }
 }
 
-fn is_silent(delivery: &DeliveryDoc) -> bool {
+fn starts_nothing(delivery: &DeliveryDoc) -> bool {
     *delivery == DeliveryDoc::default()
 }
 
@@ -64,10 +64,10 @@ pub struct CommitmentCreate {
     /// minute or more.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub every: Option<String>,
-    /// Cron expression of five fields, at whose times the commitment fires.
+    /// Cron expression of five fields that sets the times of firing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cron: Option<String>,
-    /// Statement whose coming true fires the commitment, such as "the invoice has cleared".
+    /// Statement that fires the commitment when it becomes true, such as "the invoice has cleared".
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub predicate: Option<String>,
     /// Name of the time zone that times are read in, such as `Europe/Berlin`; the memory's zone if
@@ -75,7 +75,7 @@ pub struct CommitmentCreate {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub zone: Option<String>,
     /// Run that is started on firing; that of the memory's rules if absent.
-    #[serde(default, skip_serializing_if = "is_silent")]
+    #[serde(default, skip_serializing_if = "starts_nothing")]
     pub delivery: DeliveryDoc,
     /// Persons or things that the commitment is about, so that it can be forgotten by them: at most
     /// 32, of 256 characters each.
@@ -129,7 +129,7 @@ pub struct CommitmentDoc {
     /// Confidence of that reading, from 0 to 100.
     pub confidence: u8,
     /// Run that is started on firing; absent if none is.
-    #[serde(default, skip_serializing_if = "is_silent")]
+    #[serde(default, skip_serializing_if = "starts_nothing")]
     pub delivery: DeliveryDoc,
     /// Number of times that the commitment has fired.
     pub fired: u64,
@@ -161,7 +161,7 @@ impl CommitmentDoc {
     ) -> CommitmentDoc {
         let at = |ms: i64| Instant(Timestamp(ms));
         let condition = commitment.condition().to_owned();
-        let waits = commitment.state.is_open()
+        let has_deadline = commitment.state.is_open()
             && (commitment.next_at.is_none() || commitment.state.as_str() == "pending");
         let (every, cron, zone, predicate) = match commitment.when {
             When::Once => (None, None, None, None),
@@ -170,7 +170,7 @@ impl CommitmentDoc {
             } => (every, cron, Some(zone), None),
             When::Predicate { key, .. } => (None, None, None, Some(key)),
         };
-        let word = |by| {
+        let ended_by_name = |by| {
             serde_json::to_value(by)
                 .ok()
                 .and_then(|word| word.as_str().map(str::to_owned))
@@ -188,14 +188,14 @@ impl CommitmentDoc {
             cron,
             zone,
             predicate,
-            give_up_at: waits.then(|| at(commitment.give_up_at)),
+            give_up_at: has_deadline.then(|| at(commitment.give_up_at)),
             inferred: commitment.rules.is_some(),
             confidence: commitment.confidence,
             delivery: commitment.delivery.into(),
             fired: commitment.fired,
             last_fired_at: commitment.last_fired_at.map(at),
             last_run_id: commitment.last_run_id,
-            ended_by: commitment.ended_by.and_then(word),
+            ended_by: commitment.ended_by.and_then(ended_by_name),
             created_at: at(commitment.created_at),
             updated_at: at(commitment.updated_at),
         }
@@ -331,7 +331,7 @@ pub struct CommitmentRulesPut {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub zone: Option<String>,
     /// Run that is started when a commitment without a delivery of its own fires.
-    #[serde(default, skip_serializing_if = "is_silent")]
+    #[serde(default, skip_serializing_if = "starts_nothing")]
     pub delivery: DeliveryDoc,
 }
 
@@ -348,7 +348,7 @@ pub struct CommitmentRulesDoc {
     /// Name of the time zone that times are read in.
     pub zone: String,
     /// Run that is started when a commitment without a delivery of its own fires.
-    #[serde(default, skip_serializing_if = "is_silent")]
+    #[serde(default, skip_serializing_if = "starts_nothing")]
     pub delivery: DeliveryDoc,
 }
 

@@ -1,7 +1,7 @@
-//! The discovery document of OpenWOP: what this host can do, computed from `Capabilities`, never
+//! OpenWOP's discovery document: the abilities of this host, computed from `Capabilities` and never
 //! written by hand.
 //!
-//! A family or a part that is off is absent, unless OpenWOP has a flag that says so.
+//! A family or a part that is off is absent, unless OpenWOP has a flag for it.
 
 use remem_core::Policy;
 use remem_core::capability::Capabilities;
@@ -173,7 +173,7 @@ fn agents(capabilities: &Capabilities, activation: &str) -> Option<Value> {
         let kinds = Kind::ALL.map(Kind::as_str);
         agents["proposals"] = json!({ "artifactKinds": kinds, "activation": activation, "duplicationDetection": true });
     }
-    // Only "not supported": the family would say nothing.
+    // With only `supported: false` the family would carry no information.
     (agents.as_object().is_some_and(|map| map.len() > 1)).then_some(agents)
 }
 
@@ -218,7 +218,7 @@ mod tests {
     use super::*;
     use remem_core::capability::{Facts, MemoryShape, every_combination};
 
-    fn told(facts: Facts, fixtures: &[String]) -> Value {
+    fn document_of(facts: Facts, fixtures: &[String]) -> Value {
         document(
             &Capabilities::compute(facts),
             &Policy::default(),
@@ -342,11 +342,11 @@ mod tests {
     #[test]
     fn a_host_claims_only_what_the_facts_support() {
         for facts in every_combination() {
-            let document = told(facts, &[]);
+            let document = document_of(facts, &[]);
             check_families(&document, &facts);
-            let mirror = document["capabilities"].as_object().unwrap();
-            for (name, family) in mirror {
-                assert_eq!(&document[name], family, "the mirror of {name}");
+            let copies = document["capabilities"].as_object().unwrap();
+            for (name, family) in copies {
+                assert_eq!(&document[name], family, "the copy of {name}");
             }
             let families = [
                 "memory",
@@ -364,9 +364,9 @@ mod tests {
             assert!(
                 families
                     .iter()
-                    .all(|name| document.get(name).is_some() == mirror.contains_key(*name))
+                    .all(|name| document.get(name).is_some() == copies.contains_key(*name))
             );
-            assert!(mirror.keys().all(|name| families.contains(&name.as_str())));
+            assert!(copies.keys().all(|name| families.contains(&name.as_str())));
             assert_eq!(
                 is_memory_profile(&document),
                 facts.writable && facts.durable,
@@ -378,7 +378,7 @@ mod tests {
     #[test]
     fn the_document_and_the_table_agree_key_by_key() {
         for facts in every_combination() {
-            let document = told(facts, &[]);
+            let document = document_of(facts, &[]);
             let capabilities = Capabilities::compute(facts);
             for feature in remem_core::capability::FEATURES {
                 assert_eq!(
@@ -395,7 +395,7 @@ mod tests {
     #[test]
     fn degraded_is_what_is_asked_and_not_advertised() {
         for facts in every_combination() {
-            let document = told(facts, &[]);
+            let document = document_of(facts, &[]);
             let capabilities = Capabilities::compute(facts);
             let has = |name: &str| match name {
                 "read" => document["memory"]["supported"] == json!(true),
@@ -441,8 +441,8 @@ mod tests {
 
     #[test]
     fn fixtures_show_if_there_are_any() {
-        assert!(told(Facts::default(), &[]).get("fixtures").is_none());
-        let document = told(Facts::default(), &["noop".to_owned()]);
+        assert!(document_of(Facts::default(), &[]).get("fixtures").is_none());
+        let document = document_of(Facts::default(), &["noop".to_owned()]);
         assert_eq!(
             (&document["fixtures"], &document["capabilities"]["fixtures"]),
             (&json!(["noop"]), &json!(["noop"]))
@@ -451,7 +451,7 @@ mod tests {
 
     #[test]
     fn a_document_that_is_not_valid_has_no_profile() {
-        let good = told(
+        let good = document_of(
             Facts {
                 durable: true,
                 writable: true,
@@ -460,7 +460,7 @@ mod tests {
             &[],
         );
         assert!(is_memory_profile(&good));
-        for (place, bad) in [
+        for (pointer, invalid) in [
             ("/protocolVersion", json!("01.0")),
             ("/protocolVersion", json!("1")),
             ("/supportedEnvelopes", json!({})),
@@ -471,8 +471,8 @@ mod tests {
             ("/agents/memoryBackends", json!(["scratchpad"])),
         ] {
             let mut document = good.clone();
-            *document.pointer_mut(place).unwrap() = bad;
-            assert!(!is_memory_profile(&document), "{place}");
+            *document.pointer_mut(pointer).unwrap() = invalid;
+            assert!(!is_memory_profile(&document), "{pointer}");
         }
         assert!(!is_memory_profile(&Value::Null));
         let mut silent = good;

@@ -1,4 +1,4 @@
-//! Entries on the wire. `MemoryEntry` is closed by the protocol: nothing internal may be added to
+//! Wire types of entries. `MemoryEntry` is closed by the protocol: nothing internal may be added to
 //! it.
 
 use crate::time::Instant;
@@ -159,9 +159,9 @@ impl PutEntry {
     /// replace them by digests.
     pub fn take_subjects(&mut self) -> Result<Vec<String>, Rejection> {
         let mut subjects = std::mem::take(&mut self.subjects);
-        if let Some(place) = self.source_ref.take() {
+        if let Some(source_ref) = self.source_ref.take() {
             let limit = SOURCE_REF_CHARS_MAX as u64;
-            let actual = place.chars().count() as u64;
+            let actual = source_ref.chars().count() as u64;
             if actual > limit {
                 return Err(Rejection::TooLarge {
                     field: "sourceRef",
@@ -170,12 +170,12 @@ impl PutEntry {
                     actual,
                 });
             }
-            if place.trim().is_empty() {
+            if source_ref.trim().is_empty() {
                 return Err(Rejection::Empty { field: "sourceRef" });
             }
             sabotage!(
                 "the-place-of-a-text-is-no-subject-of-it",
-                subjects.push(format!("{SOURCE_SUBJECT}{place}"))
+                subjects.push(format!("{SOURCE_SUBJECT}{source_ref}"))
             );
         }
         Ok(subjects)
@@ -183,12 +183,12 @@ impl PutEntry {
 
     /// Converts the request to a draft without subjects, whose digests only an engine can make.
     pub fn into_draft(self) -> Result<Draft, Rejection> {
-        let named = |name: String| {
+        let parse_interaction = |name: String| {
             InteractionId::parse(&name).ok_or(Rejection::MalformedName {
                 field: "interaction",
             })
         };
-        let interaction = self.interaction.map(named).transpose()?;
+        let interaction = self.interaction.map(parse_interaction).transpose()?;
         let tier = self
             .tier
             .map(Tier::from)

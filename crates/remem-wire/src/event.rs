@@ -1,4 +1,4 @@
-//! Events on the wire: ids, counts and reserved tags.
+//! Wire types of events, which carry ids, counts and reserved tags.
 
 use crate::time::Instant;
 use remem_core::Event;

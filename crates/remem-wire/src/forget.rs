@@ -1,4 +1,4 @@
-//! Forgetting and where entries come from, on the wire: reports, lineage, archives.
+//! Wire types of erasure reports, of the lineage of entries and of archives.
 
 use crate::time::Instant;
 use serde::{Deserialize, Serialize};

@@ -1,4 +1,4 @@
-//! Heartbeats on the wire: predicates over a memory that the host looks at every so often.
+//! Wire types of heartbeats: checks of a memory that the host repeats.
 
 use crate::time::Instant;
 use serde::{Deserialize, Serialize};

@@ -1,8 +1,8 @@
 //! The wire: JSON shapes, error codes and the discovery document, shared by HTTP, MCP, CLI and
 //! clients.
 //!
-//! This crate may not act. Names are OpenWOP's where it has one. Requests refuse unknown fields;
-//! answers may grow.
+//! This crate defines data and performs no action. Names are OpenWOP's where it has one. Requests
+//! refuse unknown fields; answers may get new ones.
 
 pub mod admin;
 pub mod agent;

@@ -27,7 +27,7 @@ pub struct ListQuery {
     /// Additions to the entries: `metadata`, `facets`, or both separated by a comma.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub include: Option<String>,
-    /// Time whose state is returned, rather than that of now (RFC 3339).
+    /// Time at which the returned entries must be true (RFC 3339); now if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub as_of: Option<Instant>,
     /// Only entries of this tier.
@@ -191,7 +191,7 @@ pub struct SearchRequest {
     /// Additions to the hits: `facets`. Metadata is always included.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub include: Option<String>,
-    /// Time whose state is searched, rather than that of now (RFC 3339).
+    /// Time at which the returned entries must be true (RFC 3339); now if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub as_of: Option<Instant>,
     /// Only entries of this tier.

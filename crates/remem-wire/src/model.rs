@@ -1,4 +1,4 @@
-//! Calls of the model on the wire: the ledger, which has no place for a text.
+//! Wire types of the ledger of model calls, which has no field for a text.
 
 use crate::time::Instant;
 use serde::{Deserialize, Serialize};

@@ -1,4 +1,4 @@
-//! Shapes of passes: how they are doing, how to run one, its jobs and its schedules.
+//! Wire types of passes: their state, their runs, jobs and schedules.
 
 use crate::time::Instant;
 use serde::{Deserialize, Serialize};

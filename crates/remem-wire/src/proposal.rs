@@ -1,5 +1,5 @@
-//! Shapes of proposals: what is under review, who decides about it, what came of it. `Proposal` has
-//! OpenWOP's closed shape; what this host tells beside it has shapes of its own.
+//! Wire types of proposals, their revisions and gates, and of installed artifacts. `Proposal` has
+//! OpenWOP's closed shape; this host's additions have shapes of their own.
 
 use crate::time::Instant;
 use serde::{Deserialize, Serialize};

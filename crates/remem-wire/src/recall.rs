@@ -1,5 +1,5 @@
-//! Recall on the wire: what a hit's score is made of, the time that a query speaks of, the block
-//! for a model, and how far vectors have been made. Searches themselves are in `memory`.
+//! Wire types of recall: the parts of a score, the period that a query mentions, the block for a
+//! model, and the state of the vectors. Searches themselves are in `memory`.
 
 use crate::time::Instant;
 use crate::workshop::{TierName, TypologyName};
@@ -18,21 +18,21 @@ use serde::{Deserialize, Serialize};
     schemars::JsonSchema,
 )]
 pub struct ScoreParts {
-    /// Share of the words that query and entry have in common.
+    /// Contribution of the words that query and entry have in common.
     pub lexical: f64,
-    /// Share of the similarity in meaning.
+    /// Contribution of the similarity in meaning.
     pub meaning: f64,
-    /// Share of words that match after correction of a typing error.
+    /// Contribution of words that match after correction of a typing error.
     pub typo: f64,
-    /// Share of the entries written right before or after.
+    /// Contribution of the entries written right before or after.
     pub context: f64,
-    /// Share of the age or, if the query mentions a time, of the distance from it.
+    /// Contribution of the age or, if the query mentions a time, of the distance from it.
     pub recency: f64,
-    /// Share of the tier: longer-lived entries rank higher.
+    /// Contribution of the tier: longer-lived entries rank higher.
     pub tier: f64,
-    /// Share of the number of entries that state the same.
+    /// Contribution of the number of entries that state the same.
     pub corroboration: f64,
-    /// Share of the number of actions linked to the entry.
+    /// Contribution of the number of actions linked to the entry.
     pub usage: f64,
 }
 
@@ -91,7 +91,7 @@ pub struct RecallRequest {
     /// Revision token of a write that the answer must include.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub at_least: Option<String>,
-    /// Time whose state is searched, rather than that of now (RFC 3339).
+    /// Time at which the returned entries must be true (RFC 3339); now if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub as_of: Option<Instant>,
     /// Only entries of this tier.

@@ -1,4 +1,4 @@
-//! Runs, their events and workflow definitions on the wire, as OpenWOP names them.
+//! Wire types of runs, their events and workflow definitions, with the names of OpenWOP.
 
 use crate::time::Instant;
 use remem_core::event::Fault;
@@ -131,11 +131,11 @@ impl RunSnapshot {
     /// Builds the snapshot of a run of `tenant`.
     #[must_use]
     pub fn new(tenant: &str, id: &str, state: RunState) -> RunSnapshot {
-        let ended = |skipped: bool| if skipped { "skipped" } else { "completed" };
+        let ended_status = |skipped: bool| if skipped { "skipped" } else { "completed" };
         let node = |done: &remem_core::run::NodeDone| {
             (
                 done.id.clone(),
-                serde_json::json!({"status": ended(done.skipped)}),
+                serde_json::json!({"status": ended_status(done.skipped)}),
             )
         };
         let failed = |id: String| (id, serde_json::json!({"status": "failed"}));

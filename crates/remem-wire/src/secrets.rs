@@ -1,5 +1,4 @@
-//! Secrets of the vault on the wire. A value goes in and never comes out: no answer has a place for
-//! one.
+//! Wire types of vault secrets. A value goes in and never comes out: no answer has a field for one.
 
 use crate::time::Instant;
 use serde::{Deserialize, Serialize};

@@ -38,21 +38,23 @@ impl<'de> Deserialize<'de> for Instant {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Instant, D::Error> {
         #[derive(Deserialize)]
         #[serde(untagged)]
-        enum Form<'a> {
+        enum InstantForm<'a> {
             Milliseconds(i64),
             #[serde(borrow)]
             Text(Cow<'a, str>),
         }
         // The message names the rule, not the value: a client may have put anything here.
-        let bad = || {
+        let malformed = || {
             D::Error::custom(
                 "an instant must be RFC 3339 text or milliseconds since 1970, up to the year 9999",
             )
         };
-        match Form::deserialize(deserializer).map_err(|_| bad())? {
-            Form::Milliseconds(ms) if (0..=LAST_MS).contains(&ms) => Ok(Instant(Timestamp(ms))),
-            Form::Milliseconds(_) => Err(bad()),
-            Form::Text(text) => Instant::parse(&text).ok_or_else(bad),
+        match InstantForm::deserialize(deserializer).map_err(|_| malformed())? {
+            InstantForm::Milliseconds(ms) if (0..=LAST_MS).contains(&ms) => {
+                Ok(Instant(Timestamp(ms)))
+            }
+            InstantForm::Milliseconds(_) => Err(malformed()),
+            InstantForm::Text(text) => Instant::parse(&text).ok_or_else(malformed),
         }
     }
 }

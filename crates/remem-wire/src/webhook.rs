@@ -1,4 +1,4 @@
-//! Webhooks on the wire: registering and watching them, and what they are sent.
+//! Wire types of webhooks: their registration, their delivery state and the bodies of deliveries.
 
 use crate::event::EventDoc;
 use crate::run::RunEventDoc;
@@ -164,30 +164,30 @@ pub struct Redelivery {
 /// Body of a delivery to a webhook.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Delivery<'a> {
+pub struct WebhookDelivery<'a> {
     /// Id of the run that caused the event; absent if none did.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub run_id: Option<&'a str>,
     /// Name of the tenant.
     pub workspace_id: &'a str,
     /// Event that is delivered.
-    pub event: Delivered,
+    pub event: DeliveredEvent,
 }
 
 /// Event of a delivery, with or without a run.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(untagged)]
-pub enum Delivered {
+pub enum DeliveredEvent {
     /// Event of a run, as the run's own log shows it.
     OfRun(RunEventDoc),
     /// Event that no run caused, as the tenant's log shows it.
-    Standing(StandingEvent),
+    OfTenant(TenantEvent),
 }
 
 /// An event that no run caused.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct StandingEvent {
+pub struct TenantEvent {
     /// Id of the event, unique within the tenant.
     pub event_id: String,
     /// Type of the event, such as `commitment.fired`.
@@ -204,8 +204,8 @@ pub struct StandingEvent {
 #[must_use]
 pub fn envelope(tenant: &TenantId, event: &Event) -> Option<Vec<u8>> {
     let run_id = event.run.as_ref().map(|run| run.id.as_str());
-    let told = match RunEventDoc::of(event) {
-        Some(doc) => Delivered::OfRun(doc),
+    let delivered = match RunEventDoc::of(event) {
+        Some(doc) => DeliveredEvent::OfRun(doc),
         None if is_standing(event.body.kind()) => {
             let EventDoc {
                 event_id,
@@ -215,7 +215,7 @@ pub fn envelope(tenant: &TenantId, event: &Event) -> Option<Vec<u8>> {
                 payload,
                 ..
             } = EventDoc::from(event);
-            Delivered::Standing(StandingEvent {
+            DeliveredEvent::OfTenant(TenantEvent {
                 event_id,
                 r#type,
                 payload,
@@ -225,10 +225,10 @@ pub fn envelope(tenant: &TenantId, event: &Event) -> Option<Vec<u8>> {
         }
         None => return None,
     };
-    serde_json::to_vec(&Delivery {
+    serde_json::to_vec(&WebhookDelivery {
         run_id,
         workspace_id: tenant.as_str(),
-        event: told,
+        event: delivered,
     })
     .ok()
 }

@@ -1,5 +1,5 @@
-//! Workshop memory on the wire: what an entry has beside its text, answers to a question, sessions,
-//! actions and their audit, retention, rules of worlds, profiles. Nothing here decides anything.
+//! Wire types of workshop memory: facets, slots, sessions, links to actions and audits, retention,
+//! rules of worlds, profiles. Nothing here decides anything.
 
 use crate::entry::MemoryEntry;
 use crate::forget::Relative;
@@ -119,18 +119,19 @@ impl From<&Entry> for EntryFacets {
     fn from(entry: &Entry) -> EntryFacets {
         let facets = &entry.facets;
         let session = facets.session.as_ref().map(|id| id.as_str().to_owned());
-        // A question of a session is kept under the session's name: a reader sees the question.
-        let plain = |slot: &str| {
-            let rest = session
+        // A slot of a session is stored with the session's id as its prefix, which readers do not
+        // see.
+        let without_session = |slot: &str| {
+            let name = session
                 .as_deref()
                 .and_then(|session| slot.strip_prefix(session))
                 .and_then(|rest| rest.strip_prefix('|'));
-            rest.unwrap_or(slot).to_owned()
+            name.unwrap_or(slot).to_owned()
         };
         EntryFacets {
             tier: entry.tier.into(),
             typology: entry.typology.into(),
-            slot: facets.slot.as_deref().map(plain),
+            slot: facets.slot.as_deref().map(without_session),
             interaction: facets.interaction.as_ref().map(|id| id.as_str().to_owned()),
             world: (!facets.world.is_none()).then(|| facets.world.as_str().to_owned()),
             valid_from: facets.valid_at.map(Instant),

@@ -1,4 +1,4 @@
-//! Workspace files on the wire, in the closed shapes of OpenWOP.
+//! Wire types of workspace files, in the closed shapes of OpenWOP.
 
 use crate::time::Instant;
 use serde::{Deserialize, Serialize};
