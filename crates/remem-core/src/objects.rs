@@ -1,6 +1,6 @@
 //! Reads JSON of callers so that an object must be an object, and neither a list nor a map is
 //! endless. serde also takes an array for a struct, and reads its fields by their place:
-//! `["nightly"]` would start a run.
+//! `["nightly"]` would start a run. An error says where in the document it is.
 
 use crate::sabotage;
 use serde::de::{
@@ -8,44 +8,155 @@ use serde::de::{
     VariantAccess, Visitor,
 };
 use serde_json::Value;
-use std::fmt;
+use std::cell::{Cell, RefCell};
+use std::fmt::{self, Write};
 
-/// What is said of an array where an object is needed.
+/// The message for an array where an object is needed.
 pub const NEEDED: &str = "an object is needed where there is an array";
 
 /// Elements of a list and fields of an object at the most, however far in. Fields with a meaning
 /// have limits of their own, which are lower; this one is for what callers make up.
 pub const ITEMS_MAX: usize = 100_000;
 
-/// What is said of a list or object with more.
+/// The message for a list or an object with more items.
 pub const TOO_MANY: &str = "a list or an object has too many items";
 
+/// A text that is not what was asked for.
+#[derive(Debug)]
+pub struct ReadError {
+    /// The error of the JSON reader, which may quote what the caller sent.
+    pub source: serde_json::Error,
+    /// JSON pointer to the value at fault, made of the host's own field names and of numbers: it
+    /// ends at an object whose keys are the caller's. Empty for the whole document.
+    pub pointer: String,
+}
+
+impl fmt::Display for ReadError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.source.fmt(f)
+    }
+}
+
+impl std::error::Error for ReadError {}
+
 /// Reads a whole text.
-pub fn from_slice<T: DeserializeOwned>(json: &[u8]) -> serde_json::Result<T> {
+pub fn from_slice<T: DeserializeOwned>(json: &[u8]) -> Result<T, ReadError> {
     let mut reader = serde_json::Deserializer::from_slice(json);
-    let value = T::deserialize(Strict(&mut reader))?;
-    reader.end()?;
+    let path = Path::default();
+    let value = T::deserialize(Strict::new(&mut reader, &path)).map_err(|e| path.error(e))?;
+    reader.end().map_err(|e| path.error(e))?;
     Ok(value)
 }
 
 /// Reads a value.
-pub fn from_value<T: DeserializeOwned>(value: Value) -> serde_json::Result<T> {
-    T::deserialize(Strict(value))
+pub fn from_value<T: DeserializeOwned>(value: Value) -> Result<T, ReadError> {
+    let path = Path::default();
+    T::deserialize(Strict::new(value, &path)).map_err(|e| path.error(e))
+}
+
+/// The way from the document to the value that is being read. A step is taken back when its value
+/// was read, so after an error the path leads to the value at fault.
+#[derive(Default)]
+struct Path(RefCell<Vec<PathStep>>);
+
+enum PathStep {
+    Field(&'static str),
+    Index(usize),
+}
+
+impl Path {
+    fn within<T, E>(
+        &self,
+        step: Option<PathStep>,
+        read: impl FnOnce() -> Result<T, E>,
+    ) -> Result<T, E> {
+        let is_step = step.is_some();
+        self.0.borrow_mut().extend(step);
+        let value = read()?;
+        if is_step {
+            self.0.borrow_mut().pop();
+        }
+        Ok(value)
+    }
+
+    fn error(&self, source: serde_json::Error) -> ReadError {
+        let mut pointer = String::new();
+        for step in self.0.borrow().iter() {
+            // Writing to a string does not fail.
+            let _ = match step {
+                PathStep::Field(name) => write!(pointer, "/{name}"),
+                PathStep::Index(index) => write!(pointer, "/{index}"),
+            };
+        }
+        ReadError { source, pointer }
+    }
+}
+
+/// The fields of a struct, and the one whose key was read last.
+struct Fields {
+    names: &'static [&'static str],
+    current: Cell<Option<&'static str>>,
+}
+
+impl Fields {
+    fn new(names: &'static [&'static str]) -> Fields {
+        Fields {
+            names,
+            current: Cell::new(None),
+        }
+    }
+
+    fn note(&self, key: &str) {
+        let known = self.names.iter().find(|name| **name == key);
+        self.current.set(known.copied());
+    }
 }
 
 /// A reader whose structs are objects, however far in.
-struct Strict<D>(D);
+struct Strict<'p, D> {
+    inner: D,
+    path: &'p Path,
+    /// Where a key that is read is noted.
+    key: Option<&'p Fields>,
+}
+
+impl<'p, D> Strict<'p, D> {
+    fn new(inner: D, path: &'p Path) -> Strict<'p, D> {
+        Strict {
+            inner,
+            path,
+            key: None,
+        }
+    }
+
+    fn any<V>(&self, visitor: V) -> Within<'p, V> {
+        Within {
+            visitor,
+            path: self.path,
+            key: self.key,
+            fields: None,
+        }
+    }
+
+    fn object<V>(&self, visitor: V, fields: &'static [&'static str]) -> Within<'p, V> {
+        Within {
+            fields: Some(fields),
+            ..self.any(visitor)
+        }
+    }
+}
 
 /// Forwards methods that take nothing but a visitor.
 macro_rules! forward_reads {
     ($($method:ident)*) => {$(
         fn $method<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, D::Error> {
-            self.0.$method(Within::any(visitor))
+            let visitor = self.any(visitor);
+            self.inner.$method(visitor)
         }
     )*};
 }
 
-impl<'de, D: Deserializer<'de>> Deserializer<'de> for Strict<D> {
+impl<'de, D: Deserializer<'de>> Deserializer<'de> for Strict<'_, D> {
     type Error = D::Error;
 
     forward_reads! {
@@ -62,7 +173,8 @@ impl<'de, D: Deserializer<'de>> Deserializer<'de> for Strict<D> {
         name: &'static str,
         visitor: V,
     ) -> Result<V::Value, D::Error> {
-        self.0.deserialize_unit_struct(name, Within::any(visitor))
+        let visitor = self.any(visitor);
+        self.inner.deserialize_unit_struct(name, visitor)
     }
 
     fn deserialize_newtype_struct<V: Visitor<'de>>(
@@ -70,8 +182,8 @@ impl<'de, D: Deserializer<'de>> Deserializer<'de> for Strict<D> {
         name: &'static str,
         visitor: V,
     ) -> Result<V::Value, D::Error> {
-        self.0
-            .deserialize_newtype_struct(name, Within::any(visitor))
+        let visitor = self.any(visitor);
+        self.inner.deserialize_newtype_struct(name, visitor)
     }
 
     fn deserialize_tuple<V: Visitor<'de>>(
@@ -79,7 +191,8 @@ impl<'de, D: Deserializer<'de>> Deserializer<'de> for Strict<D> {
         len: usize,
         visitor: V,
     ) -> Result<V::Value, D::Error> {
-        self.0.deserialize_tuple(len, Within::any(visitor))
+        let visitor = self.any(visitor);
+        self.inner.deserialize_tuple(len, visitor)
     }
 
     fn deserialize_tuple_struct<V: Visitor<'de>>(
@@ -88,8 +201,8 @@ impl<'de, D: Deserializer<'de>> Deserializer<'de> for Strict<D> {
         len: usize,
         visitor: V,
     ) -> Result<V::Value, D::Error> {
-        self.0
-            .deserialize_tuple_struct(name, len, Within::any(visitor))
+        let visitor = self.any(visitor);
+        self.inner.deserialize_tuple_struct(name, len, visitor)
     }
 
     fn deserialize_struct<V: Visitor<'de>>(
@@ -98,8 +211,8 @@ impl<'de, D: Deserializer<'de>> Deserializer<'de> for Strict<D> {
         fields: &'static [&'static str],
         visitor: V,
     ) -> Result<V::Value, D::Error> {
-        self.0
-            .deserialize_struct(name, fields, Within::object(visitor))
+        let visitor = self.object(visitor, fields);
+        self.inner.deserialize_struct(name, fields, visitor)
     }
 
     fn deserialize_enum<V: Visitor<'de>>(
@@ -108,35 +221,22 @@ impl<'de, D: Deserializer<'de>> Deserializer<'de> for Strict<D> {
         variants: &'static [&'static str],
         visitor: V,
     ) -> Result<V::Value, D::Error> {
-        self.0
-            .deserialize_enum(name, variants, Within::any(visitor))
+        let visitor = self.any(visitor);
+        self.inner.deserialize_enum(name, variants, visitor)
     }
 
     fn is_human_readable(&self) -> bool {
-        self.0.is_human_readable()
+        self.inner.is_human_readable()
     }
 }
 
 /// A visitor whose inner values are read strictly, too.
-struct Within<V> {
+struct Within<'p, V> {
     visitor: V,
-    is_object: bool,
-}
-
-impl<V> Within<V> {
-    fn any(visitor: V) -> Within<V> {
-        Within {
-            visitor,
-            is_object: false,
-        }
-    }
-
-    fn object(visitor: V) -> Within<V> {
-        Within {
-            visitor,
-            is_object: true,
-        }
-    }
+    path: &'p Path,
+    key: Option<&'p Fields>,
+    /// The names of the fields, where an object is needed.
+    fields: Option<&'static [&'static str]>,
 }
 
 /// Forwards visits of plain values.
@@ -148,7 +248,19 @@ macro_rules! forward_visits {
     )*};
 }
 
-impl<'de, V: Visitor<'de>> Visitor<'de> for Within<V> {
+/// Forwards visits of texts, which may be the key of a field.
+macro_rules! forward_texts {
+    ($($method:ident: $kind:ty,)*) => {$(
+        fn $method<E: Error>(self, value: $kind) -> Result<V::Value, E> {
+            if let Some(fields) = self.key {
+                fields.note(&value);
+            }
+            self.visitor.$method(value)
+        }
+    )*};
+}
+
+impl<'de, V: Visitor<'de>> Visitor<'de> for Within<'_, V> {
     type Value = V::Value;
 
     forward_visits! {
@@ -166,12 +278,15 @@ impl<'de, V: Visitor<'de>> Visitor<'de> for Within<V> {
         visit_f32: f32,
         visit_f64: f64,
         visit_char: char,
-        visit_str: &str,
-        visit_borrowed_str: &'de str,
-        visit_string: String,
         visit_bytes: &[u8],
         visit_borrowed_bytes: &'de [u8],
         visit_byte_buf: Vec<u8>,
+    }
+
+    forward_texts! {
+        visit_str: &str,
+        visit_borrowed_str: &'de str,
+        visit_string: String,
     }
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -187,48 +302,63 @@ impl<'de, V: Visitor<'de>> Visitor<'de> for Within<V> {
     }
 
     fn visit_some<D: Deserializer<'de>>(self, reader: D) -> Result<V::Value, D::Error> {
-        self.visitor.visit_some(Strict(reader))
+        self.visitor.visit_some(Strict::new(reader, self.path))
     }
 
     fn visit_newtype_struct<D: Deserializer<'de>>(self, reader: D) -> Result<V::Value, D::Error> {
-        self.visitor.visit_newtype_struct(Strict(reader))
+        self.visitor
+            .visit_newtype_struct(Strict::new(reader, self.path))
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, items: A) -> Result<V::Value, A::Error> {
-        if sabotage!("an-array-stands-for-an-object", self.is_object, false) {
+        if sabotage!(
+            "an-array-stands-for-an-object",
+            self.fields.is_some(),
+            false
+        ) {
             return Err(A::Error::custom(NEEDED));
         }
-        self.visitor.visit_seq(Counted::new(items))
+        self.visitor.visit_seq(Counted::new(items, self.path, &[]))
     }
 
     fn visit_map<A: MapAccess<'de>>(self, fields: A) -> Result<V::Value, A::Error> {
-        self.visitor.visit_map(Counted::new(fields))
+        let names = self.fields.unwrap_or_default();
+        self.visitor
+            .visit_map(Counted::new(fields, self.path, names))
     }
 
     fn visit_enum<A: EnumAccess<'de>>(self, variant: A) -> Result<V::Value, A::Error> {
-        self.visitor.visit_enum(Strict(variant))
+        self.visitor.visit_enum(Strict::new(variant, self.path))
     }
 }
 
-impl<'de, S: DeserializeSeed<'de>> DeserializeSeed<'de> for Strict<S> {
+impl<'de, S: DeserializeSeed<'de>> DeserializeSeed<'de> for Strict<'_, S> {
     type Value = S::Value;
 
     fn deserialize<D: Deserializer<'de>>(self, reader: D) -> Result<S::Value, D::Error> {
-        self.0.deserialize(Strict(reader))
+        self.inner.deserialize(Strict {
+            inner: reader,
+            path: self.path,
+            key: self.key,
+        })
     }
 }
 
 /// A list or an object that may have so many more items.
-struct Counted<A> {
+struct Counted<'p, A> {
     items: A,
     left: usize,
+    path: &'p Path,
+    fields: Fields,
 }
 
-impl<A> Counted<A> {
-    fn new(items: A) -> Counted<A> {
+impl<'p, A> Counted<'p, A> {
+    fn new(items: A, path: &'p Path, names: &'static [&'static str]) -> Counted<'p, A> {
         Counted {
             items,
             left: sabotage!("lists-in-requests-are-endless", ITEMS_MAX, usize::MAX),
+            path,
+            fields: Fields::new(names),
         }
     }
 
@@ -241,14 +371,18 @@ impl<A> Counted<A> {
     }
 }
 
-impl<'de, A: SeqAccess<'de>> SeqAccess<'de> for Counted<A> {
+impl<'de, A: SeqAccess<'de>> SeqAccess<'de> for Counted<'_, A> {
     type Error = A::Error;
 
     fn next_element_seed<S: DeserializeSeed<'de>>(
         &mut self,
         seed: S,
     ) -> Result<Option<S::Value>, A::Error> {
-        let item = self.items.next_element_seed(Strict(seed))?;
+        let index = ITEMS_MAX.saturating_sub(self.left);
+        let seed = Strict::new(seed, self.path);
+        let item = self.path.within(Some(PathStep::Index(index)), || {
+            self.items.next_element_seed(seed)
+        })?;
         self.count(item)
     }
 
@@ -257,19 +391,25 @@ impl<'de, A: SeqAccess<'de>> SeqAccess<'de> for Counted<A> {
     }
 }
 
-impl<'de, A: MapAccess<'de>> MapAccess<'de> for Counted<A> {
+impl<'de, A: MapAccess<'de>> MapAccess<'de> for Counted<'_, A> {
     type Error = A::Error;
 
     fn next_key_seed<S: DeserializeSeed<'de>>(
         &mut self,
         seed: S,
     ) -> Result<Option<S::Value>, A::Error> {
-        let field = self.items.next_key_seed(Strict(seed))?;
+        let seed = Strict {
+            key: Some(&self.fields),
+            ..Strict::new(seed, self.path)
+        };
+        let field = self.items.next_key_seed(seed)?;
         self.count(field)
     }
 
     fn next_value_seed<S: DeserializeSeed<'de>>(&mut self, seed: S) -> Result<S::Value, A::Error> {
-        self.items.next_value_seed(Strict(seed))
+        let field = self.fields.current.take().map(PathStep::Field);
+        let seed = Strict::new(seed, self.path);
+        self.path.within(field, || self.items.next_value_seed(seed))
     }
 
     fn size_hint(&self) -> Option<usize> {
@@ -277,32 +417,35 @@ impl<'de, A: MapAccess<'de>> MapAccess<'de> for Counted<A> {
     }
 }
 
-impl<'de, A: EnumAccess<'de>> EnumAccess<'de> for Strict<A> {
+impl<'de, 'p, A: EnumAccess<'de>> EnumAccess<'de> for Strict<'p, A> {
     type Error = A::Error;
-    type Variant = Strict<A::Variant>;
+    type Variant = Strict<'p, A::Variant>;
 
     fn variant_seed<S: DeserializeSeed<'de>>(
         self,
         seed: S,
     ) -> Result<(S::Value, Self::Variant), A::Error> {
-        let (value, variant) = self.0.variant_seed(Strict(seed))?;
-        Ok((value, Strict(variant)))
+        let seed = Strict::new(seed, self.path);
+        let (value, variant) = self.inner.variant_seed(seed)?;
+        Ok((value, Strict::new(variant, self.path)))
     }
 }
 
-impl<'de, A: VariantAccess<'de>> VariantAccess<'de> for Strict<A> {
+impl<'de, A: VariantAccess<'de>> VariantAccess<'de> for Strict<'_, A> {
     type Error = A::Error;
 
     fn unit_variant(self) -> Result<(), A::Error> {
-        self.0.unit_variant()
+        self.inner.unit_variant()
     }
 
     fn newtype_variant_seed<S: DeserializeSeed<'de>>(self, seed: S) -> Result<S::Value, A::Error> {
-        self.0.newtype_variant_seed(Strict(seed))
+        let seed = Strict::new(seed, self.path);
+        self.inner.newtype_variant_seed(seed)
     }
 
     fn tuple_variant<V: Visitor<'de>>(self, len: usize, visitor: V) -> Result<V::Value, A::Error> {
-        self.0.tuple_variant(len, Within::any(visitor))
+        let visitor = self.any(visitor);
+        self.inner.tuple_variant(len, visitor)
     }
 
     fn struct_variant<V: Visitor<'de>>(
@@ -310,7 +453,8 @@ impl<'de, A: VariantAccess<'de>> VariantAccess<'de> for Strict<A> {
         fields: &'static [&'static str],
         visitor: V,
     ) -> Result<V::Value, A::Error> {
-        self.0.struct_variant(fields, Within::object(visitor))
+        let visitor = self.object(visitor, fields);
+        self.inner.struct_variant(fields, visitor)
     }
 }
 
@@ -383,6 +527,41 @@ mod tests {
                 assert!(refused, "{bad}: {error}");
             }
         }
+    }
+
+    #[test]
+    fn an_error_points_to_the_value_at_fault() {
+        let pointer = |json: Value| {
+            let read = from_value::<Outer>(json.clone()).unwrap_err().pointer;
+            let text = json.to_string();
+            let written = from_slice::<Outer>(text.as_bytes()).unwrap_err().pointer;
+            assert_eq!(read, written, "{json}");
+            read
+        };
+        assert_eq!(pointer(json!({})), "");
+        assert_eq!(pointer(json!({"list": 1})), "/list");
+        let second = json!({"list": [{"name": "a"}, {"name": 2}]});
+        assert_eq!(pointer(second), "/list/1/name");
+        assert_eq!(pointer(json!({"list": [{"name": "a"}, {}]})), "/list/1");
+        assert_eq!(
+            pointer(json!({"list": [], "one": {"name": 7}})),
+            "/one/name"
+        );
+        assert_eq!(pointer(json!({"list": [], "pair": [1, {}]})), "/pair/1");
+    }
+
+    /// The keys of a map are the caller's: nothing of them stands in an error.
+    #[test]
+    fn a_pointer_holds_no_key_of_the_caller() {
+        use std::collections::BTreeMap;
+        #[derive(Debug, Deserialize)]
+        struct Labels {
+            #[expect(dead_code, reason = "only its reading matters")]
+            labels: BTreeMap<String, Inner>,
+        }
+        let json = br#"{"labels": {"canary": {"name": 1}}}"#;
+        let error = from_slice::<Labels>(json).unwrap_err();
+        assert_eq!(error.pointer, "/labels/name");
     }
 
     #[test]
