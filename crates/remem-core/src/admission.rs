@@ -220,7 +220,7 @@ impl Admission<'_> {
         {
             return Err(Rejection::Invalid {
                 field: "validFrom",
-                rule: "is for semantic memory: only a statement is true from when to when",
+                rule: "is allowed for semantic entries only",
             });
         }
         if draft.typology == Typology::Episodic && facets.slot.is_some() {
@@ -407,7 +407,7 @@ impl Admission<'_> {
             if tag.chars().any(char::is_control) {
                 return Err(Rejection::Invalid {
                     field: "tags",
-                    rule: "must not hold control characters",
+                    rule: "must not contain control characters",
                 });
             }
             let clean = sabotage!(

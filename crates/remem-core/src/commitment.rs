@@ -380,7 +380,7 @@ impl Commitment {
             return Err(Refusal::State(self.state));
         }
         if self.next_at.is_some_and(|at| at <= now.0) {
-            let rule = "is for a time that has passed: snooze it to a later one";
+            let rule = "is in the past; snooze it to a later time";
             return Err(Rejection::Invalid {
                 field: "commitment",
                 rule,
@@ -416,7 +416,7 @@ impl Commitment {
         if self.condition() != "time" {
             return Err(Rejection::Invalid {
                 field: "commitment",
-                rule: "must wait for a time to be snoozed",
+                rule: "must be waiting for a time to be snoozed",
             }
             .into());
         }
@@ -465,7 +465,7 @@ pub fn check_instant(
         });
     }
     if at.0 - now.0 > horizon_ms {
-        return Err(Rejection::TooFar { field });
+        return Err(Rejection::too_far(field, horizon_ms));
     }
     Ok(())
 }

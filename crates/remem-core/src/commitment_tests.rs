@@ -170,9 +170,10 @@ fn what_has_ended_stays_so() {
     let far = hourly()
         .snooze(Timestamp(DAY * 3), Timestamp(1), DAY)
         .unwrap_err();
+    let limit_days = 1;
     assert!(matches!(
         far,
-        Refusal::Rejected(Rejection::TooFar { field: "until" })
+        Refusal::Rejected(rejection) if rejection == Rejection::TooFar { field: "until", limit_days }
     ));
 }
 

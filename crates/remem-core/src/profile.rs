@@ -154,7 +154,7 @@ impl Profile {
             if self.guard == Guard::Primary {
                 return Err(Rejection::Invalid {
                     field: "world",
-                    rule: "is needed: this memory states what it says of a world",
+                    rule: "is required: statements of this memory belong to a world",
                 });
             }
             draft.facets.world = self.world.clone();
@@ -252,7 +252,7 @@ impl Profiles {
             {
                 return Err(Rejection::Invalid {
                     field: "memories",
-                    rule: "must be names, or beginnings of names followed by `*`",
+                    rule: "must be names, or prefixes of names followed by `*`",
                 });
             }
         }
@@ -266,7 +266,7 @@ impl Profiles {
         if declared.windows(2).any(|pair| pair[0].0 == pair[1].0) {
             return Err(Rejection::Invalid {
                 field: "memories",
-                rule: "must not give one pattern two profiles",
+                rule: "must not assign one pattern to two profiles",
             });
         }
         Ok(Profiles {

@@ -1,6 +1,8 @@
 //! Why a request was refused: things the caller can mend. Each carries a field name, a limit and a
 //! count, never input.
 
+use crate::profile::DAY_MS;
+
 /// A refusal. `code()` is stable; the text may be shown to anyone, since it holds nothing a caller
 /// supplied.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -13,13 +15,13 @@ pub enum Rejection {
     },
     /// A name holds a registered secret or something shaped like one; names are stored as they are,
     /// so it is refused.
-    #[error("{field} looks like it holds a secret; names are stored in clear, choose another one")]
+    #[error("{field} looks like it contains a secret; names are not redacted, choose another one")]
     SecretInName {
         /// Which name.
         field: &'static str,
     },
     /// A text, list or document is larger than the policy allows.
-    #[error("{field} is too large: {actual} {unit}, at most {limit} are allowed")]
+    #[error("{field} is too large: {actual} {unit}, the limit is {limit}")]
     TooLarge {
         /// Which field.
         field: &'static str,
@@ -48,7 +50,7 @@ pub enum Rejection {
         rule: &'static str,
     },
     /// This host does not produce that cell of tier and typology.
-    #[error("this host keeps no {typology} memory in the {tier} tier")]
+    #[error("the {tier} tier of this memory stores no {typology} entries")]
     NoSuchCell {
         /// The tier's name.
         tier: &'static str,
@@ -58,7 +60,7 @@ pub enum Rejection {
     /// A memory would restate a rule of its world. Memory is for how the work goes; what the rules
     /// say is read from the rules.
     #[error(
-        "this restates rule {rule} of its world; memory keeps how the work goes, not what the rules say"
+        "this duplicates rule {rule} of its world; store how the work goes, not what the rules say"
     )]
     ShadowsRule {
         /// The rule's name.
@@ -66,25 +68,25 @@ pub enum Rejection {
     },
     /// A workshop memory would mirror data that belongs elsewhere.
     #[error(
-        "this looks like {what}, which a workshop memory does not mirror; keep a sentence about it and a reference"
+        "this looks like {what}, which a workshop memory does not store; write a sentence about it and a reference"
     )]
     Mirrors {
         /// What it looks like.
         what: &'static str,
     },
     /// An agent needs packs that are not installed.
-    #[error(
-        "peerDependencies names packs that this agent cannot do without and that are not installed ({missing})"
-    )]
+    #[error("peerDependencies names required packs that are not installed ({missing})")]
     PeerMissing {
         /// How many.
         missing: u64,
     },
     /// An instant lies further ahead than this host plans.
-    #[error("{field} is further ahead than this host plans")]
+    #[error("{field} is too far ahead (limit: {limit_days} days)")]
     TooFar {
         /// Which field.
         field: &'static str,
+        /// How far ahead it may lie.
+        limit_days: i64,
     },
     /// The idempotency key was used before with another body.
     #[error("this Idempotency-Key was used before with a different request body")]
@@ -92,6 +94,15 @@ pub enum Rejection {
 }
 
 impl Rejection {
+    /// An instant that lies more than `horizon_ms` ahead.
+    #[must_use]
+    pub fn too_far(field: &'static str, horizon_ms: i64) -> Rejection {
+        Rejection::TooFar {
+            field,
+            limit_days: horizon_ms / DAY_MS,
+        }
+    }
+
     /// The stable code that surfaces send.
     #[must_use]
     pub fn code(&self) -> &'static str {
@@ -113,7 +124,7 @@ impl Rejection {
             | Rejection::SecretInName { field }
             | Rejection::TooLarge { field, .. }
             | Rejection::Empty { field }
-            | Rejection::TooFar { field }
+            | Rejection::TooFar { field, .. }
             | Rejection::Invalid { field, .. } => Some(field),
             Rejection::AlreadyExpired => Some("expiresAt"),
             Rejection::ShadowsRule { .. } | Rejection::Mirrors { .. } => Some("content"),

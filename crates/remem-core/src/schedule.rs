@@ -42,7 +42,7 @@ impl Timing {
             _ => {
                 return Err(Rejection::Invalid {
                     field: "every",
-                    rule: "or cron must be there, one of the two",
+                    rule: "or cron is required, not both",
                 });
             }
         };

@@ -100,7 +100,7 @@ pub fn check_url(text: &str, private: bool) -> Result<(), Rejection> {
         return invalid("must begin with https://");
     }
     if !url.username().is_empty() || url.password().is_some() || url.fragment().is_some() {
-        return invalid("must hold neither a user, a password nor a fragment");
+        return invalid("must not contain a user, a password or a fragment");
     }
     let allowed = match url.host() {
         None => false,

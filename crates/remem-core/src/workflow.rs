@@ -294,15 +294,14 @@ fn in_order(nodes: Vec<Node>, edges: &[Edge]) -> Result<Vec<Node>, Rejection> {
         .map(|(n, node)| (node.id.as_str(), n))
         .collect();
     if place.len() != nodes.len() {
-        return Err(invalid("nodes", "must have ids of their own"));
+        return Err(invalid("nodes", "must have unique ids"));
     }
     let mut waits_for = vec![Vec::new(); nodes.len()];
     for edge in edges {
         let ends = place
             .get(edge.source_node_id.as_str())
             .zip(place.get(edge.target_node_id.as_str()));
-        let (source, target) =
-            ends.ok_or(invalid("edges", "must lead from one node to another"))?;
+        let (source, target) = ends.ok_or(invalid("edges", "must connect two of the nodes"))?;
         waits_for[*target].push(*source);
     }
     let mut order = Vec::new();
@@ -310,7 +309,7 @@ fn in_order(nodes: Vec<Node>, edges: &[Edge]) -> Result<Vec<Node>, Rejection> {
     while order.len() < nodes.len() {
         let ready = (0..nodes.len())
             .find(|n| !done[*n] && waits_for[*n].iter().all(|before| done[*before]));
-        let next = ready.ok_or(invalid("edges", "must not lead in a circle"))?;
+        let next = ready.ok_or(invalid("edges", "must not form a cycle"))?;
         done[next] = true;
         order.push(next);
     }

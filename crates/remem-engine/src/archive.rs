@@ -316,7 +316,7 @@ impl Engine {
             caller.memory_ref(memory_ref),
             MemoryRef::parse(memory_ref)
         )
-        .ok_or(EngineError::NotFound)?;
+        .ok_or(EngineError::NotFound("archive"))?;
         let kept = self
             .kept_archive(caller.tenant(), memory_ref.as_str(), sha256)
             .await?;
@@ -348,7 +348,7 @@ impl Engine {
                 &archive_key(memory_ref, sha256),
             )
             .await?;
-        let record = record.ok_or(EngineError::NotFound)?;
+        let record = record.ok_or(EngineError::NotFound("archive"))?;
         Ok(match record.body.get("bytes").and_then(Value::as_str) {
             Some(bytes) => Kept::Bytes(bytes.to_owned()),
             None => Kept::Erased,
@@ -365,7 +365,7 @@ impl Engine {
         let record = store
             .record(tenant, RecordKind::ModelCall, call)
             .await?
-            .ok_or(EngineError::NotFound)?;
+            .ok_or(EngineError::NotFound("model call"))?;
         let text = |path: &str| {
             record
                 .body
@@ -379,31 +379,34 @@ impl Engine {
             text("memoryRef"),
             text("outputId"),
         ) else {
-            return Err(EngineError::NotFound);
+            return Err(EngineError::NotFound("model call"));
         };
         let all = self.distillations(tenant).await?;
         let is_it = |one: &&Distilled| {
             one.memory_ref == memory_ref && one.entry_id == output && !one.erased
         };
-        let done = all.iter().find(is_it).ok_or(EngineError::NotFound)?;
+        let done = all
+            .iter()
+            .find(is_it)
+            .ok_or(EngineError::NotFound("model call"))?;
         let (Some(scope), Some(output)) = (caller.scope(&memory_ref), EntryId::parse(&output))
         else {
-            return Err(EngineError::NotFound);
+            return Err(EngineError::NotFound("model call"));
         };
         let Kept::Bytes(bytes) = self.kept_archive(tenant, &memory_ref, &done.sha256).await? else {
-            return Err(EngineError::NotFound);
+            return Err(EngineError::NotFound("model call"));
         };
         let plain = Archive::parse(bytes.as_bytes())
-            .map_err(|_| EngineError::NotFound)?
+            .map_err(|_| EngineError::NotFound("model call"))?
             .text();
         let lineage = store
             .lineage(&scope, &output)
             .await?
-            .ok_or(EngineError::NotFound)?;
+            .ok_or(EngineError::NotFound("model call"))?;
         let before = store
             .get(&scope, &output, &ReadAt::Now(self.now_for(tenant).await?))
             .await?
-            .ok_or(EngineError::NotFound)?;
+            .ok_or(EngineError::NotFound("model call"))?;
         let policy = self.policy_of(caller);
         let rules = self.rules(tenant).await?;
         let now = self.now_for(tenant).await?;

@@ -42,14 +42,14 @@ impl Engine {
             caller.require(Permission::MemoryWrite)?
         );
         let (Some(scope), Some(id)) = (caller.scope(memory_ref), EntryId::parse(id)) else {
-            return Err(EngineError::NotFound);
+            return Err(EngineError::NotFound("entry"));
         };
         let rules = self.rules(caller.tenant()).await?;
         for (field, text) in [("action", action), ("reference", reference)] {
             if text.trim().is_empty() || text.chars().any(char::is_control) {
                 return Err(Rejection::Invalid {
                     field,
-                    rule: "must be a text without control characters",
+                    rule: "must be a string without control characters",
                 }
                 .into());
             }
@@ -98,7 +98,7 @@ impl Engine {
             };
             let Some(lineage) = self.parts.store.lineage(&place, &id).await? else {
                 if next == 0 {
-                    return Err(EngineError::NotFound);
+                    return Err(EngineError::NotFound("entry"));
                 }
                 next += 1;
                 continue;
@@ -122,14 +122,14 @@ impl Engine {
     ) -> Result<Audit, EngineError> {
         caller.require(Permission::MemoryRead)?;
         let (Some(scope), Some(id)) = (caller.scope(memory_ref), EntryId::parse(id)) else {
-            return Err(EngineError::NotFound);
+            return Err(EngineError::NotFound("entry"));
         };
         let lineage = self
             .parts
             .store
             .lineage(&scope, &id)
             .await?
-            .ok_or(EngineError::NotFound)?;
+            .ok_or(EngineError::NotFound("entry"))?;
         let mut links = self.parts.store.links(&scope, &id).await?;
         let rules = self.rules(caller.tenant()).await?;
         let policy = self.policy_of(caller);
@@ -177,13 +177,15 @@ impl Engine {
         slot: &str,
     ) -> Result<Revision, EngineError> {
         caller.require(Permission::MemoryWrite)?;
-        let scope = caller.scope(memory_ref).ok_or(EngineError::NotFound)?;
+        let scope = caller
+            .scope(memory_ref)
+            .ok_or(EngineError::NotFound("answer"))?;
         let now = self.now_for(caller.tenant()).await?;
         let answers = self.parts.store.slot(&scope, slot, ANSWERS_MAX).await?;
         let held = answers
             .into_iter()
             .find(|answer| answer.entry.is_live(now))
-            .ok_or(EngineError::NotFound)?;
+            .ok_or(EngineError::NotFound("answer"))?;
         let closing = match held.entry.typology {
             remem_core::Typology::Semantic => remem_core::Closing::Untrue(now),
             _ => remem_core::Closing::Outdated,

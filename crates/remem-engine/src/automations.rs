@@ -146,10 +146,10 @@ impl Engine {
         let record = self
             .automation_record(caller.tenant(), id)
             .await?
-            .ok_or(EngineError::NotFound)?;
+            .ok_or(EngineError::NotFound("automation"))?;
         self.automation_info(caller, &record)
             .await?
-            .ok_or(EngineError::NotFound)
+            .ok_or(EngineError::NotFound("automation"))
     }
 
     /// Sets an automation, in place of one of the same name; answers whether it is new. It begins
@@ -168,7 +168,7 @@ impl Engine {
         if automation.id != id {
             return Err(Rejection::Invalid {
                 field: "automationId",
-                rule: "must be the name in the path",
+                rule: "must equal the name in the path",
             }
             .into());
         }
@@ -220,8 +220,9 @@ impl Engine {
             let record = self
                 .automation_record(caller.tenant(), id)
                 .await?
-                .ok_or(EngineError::NotFound)?;
-            let mut next = AutomationRecord::read(&record).ok_or(EngineError::NotFound)?;
+                .ok_or(EngineError::NotFound("automation"))?;
+            let mut next =
+                AutomationRecord::read(&record).ok_or(EngineError::NotFound("automation"))?;
             next.automation.enabled = enabled;
             match self
                 .write_automation(caller, &next, Precondition::Version(record.version))
@@ -231,11 +232,11 @@ impl Engine {
                     let record = self
                         .automation_record(caller.tenant(), id)
                         .await?
-                        .ok_or(EngineError::NotFound)?;
+                        .ok_or(EngineError::NotFound("automation"))?;
                     return self
                         .automation_info(caller, &record)
                         .await?
-                        .ok_or(EngineError::NotFound);
+                        .ok_or(EngineError::NotFound("automation"));
                 }
                 Err(EngineError::Store(StoreError::Conflict)) => {}
                 Err(other) => return Err(other),
@@ -248,7 +249,7 @@ impl Engine {
     pub async fn remove_automation(&self, caller: &Caller, id: &str) -> Result<(), EngineError> {
         caller.require(Permission::ManifestWrite)?;
         if !is_name(id) {
-            return Err(EngineError::NotFound);
+            return Err(EngineError::NotFound("automation"));
         }
         let now = self.now_for(caller.tenant()).await?;
         let batch = Batch::new(caller.tenant().clone(), now).by(caller.principal().clone());
@@ -260,7 +261,7 @@ impl Engine {
         if committed.outcomes == [Outcome::Removed] {
             Ok(())
         } else {
-            Err(EngineError::NotFound)
+            Err(EngineError::NotFound("automation"))
         }
     }
 

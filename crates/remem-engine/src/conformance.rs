@@ -53,7 +53,7 @@ impl Engine {
     ) -> Result<(), EngineError> {
         caller.require(Permission::MemoryWrite)?;
         if !self.parts.seams {
-            return Err(EngineError::NotFound);
+            return Err(EngineError::NotFound("path"));
         }
         let scope = caller.scope_to_write(memory_ref)?;
         let now = self.now_for(caller.tenant()).await?;
@@ -172,7 +172,7 @@ impl Engine {
             caller.require(Permission::MemoryAdmin)?
         );
         if !self.parts.seams {
-            return Err(EngineError::NotFound);
+            return Err(EngineError::NotFound("path"));
         }
         let by_time = match condition {
             "time" => true,
@@ -210,7 +210,7 @@ impl Engine {
             .entries
             .first()
             .map(|entry| entry.id.clone())
-            .ok_or(EngineError::NotFound)?;
+            .ok_or(EngineError::NotFound("path"))?;
         let id = self.read_out(caller, memory_ref, &entry).await?;
         if by_time {
             let soon = self.now_for(caller.tenant()).await?.plus_ms(SOON_MS);
@@ -229,7 +229,10 @@ impl Engine {
             }
         }
         let fires = self.fires_since(caller, begun, &id).await?;
-        let event = fires.first().cloned().ok_or(EngineError::NotFound)?;
+        let event = fires
+            .first()
+            .cloned()
+            .ok_or(EngineError::NotFound("path"))?;
         Ok(Rehearsed {
             event,
             fires: fires.len() as u64,
@@ -266,7 +269,7 @@ impl Engine {
             tokio::time::sleep(BETWEEN).await;
         }
         // Promises are not read here.
-        Err(EngineError::NotFound)
+        Err(EngineError::NotFound("commitment"))
     }
 
     async fn come_due(&self, caller: &Caller, id: &str) -> Result<(), EngineError> {
@@ -282,7 +285,7 @@ impl Engine {
 
     /// Runs a pass, unless somebody else does at the moment: that is as good.
     async fn pass_by(&self, name: &str, tenant: &TenantId) -> Result<(), EngineError> {
-        let pass = registry::find(name).ok_or(EngineError::NotFound)?;
+        let pass = registry::find(name).ok_or(EngineError::NotFound("pass"))?;
         match self.run_pass(pass, tenant, Mode::Apply).await {
             Ok(_) | Err(EngineError::Store(StoreError::Busy | StoreError::Conflict)) => Ok(()),
             Err(other) => Err(other),

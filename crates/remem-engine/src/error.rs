@@ -22,9 +22,10 @@ pub enum EngineError {
         /// The most that the key may vouch for.
         most: Trust,
     },
-    /// There is no such thing, for this caller.
-    #[error("not found")]
-    NotFound,
+    /// The thing named does not exist, or is not the caller's: both get the same answer, byte for
+    /// byte.
+    #[error("{0} not found")]
+    NotFound(&'static str),
     /// The revision named by `atLeast` was not reached in time.
     #[error("the revision asked for has not been reached on this node")]
     NotReached,
@@ -41,7 +42,7 @@ pub enum EngineError {
         limit: u64,
     },
     /// No workflow of that name.
-    #[error("there is no such workflow")]
+    #[error("workflow not found")]
     UnknownWorkflow,
     /// The run has ended, so that it cannot be cancelled any more.
     #[error("the run has ended")]
@@ -66,7 +67,7 @@ pub enum EngineError {
         reason: &'static str,
     },
     /// The tenant has no webhook of that name.
-    #[error("there is no such webhook")]
+    #[error("webhook not found")]
     NoWebhook,
     /// The vault has a secret of this name.
     #[error("a secret of this name exists")]

@@ -163,7 +163,7 @@ impl Engine {
         }
         let shape = Rejection::Invalid {
             field: "key",
-            rule: "must be a short statement of what can be so, such as \"invoice cleared\"",
+            rule: "must be a short statement, such as \"invoice cleared\"",
         };
         let key = infer::observation_key(&new.key).ok_or(shape)?;
         if new.tag.is_empty() || new.tag.chars().count() > self.parts.policy.tag_chars_max {
@@ -243,7 +243,7 @@ impl Engine {
                 return Heartbeat::read(&record);
             }
         }
-        Err(EngineError::NotFound)
+        Err(EngineError::NotFound("heartbeat"))
     }
 
     /// The tenant's heartbeats, by name.
@@ -466,7 +466,7 @@ impl Engine {
     ) -> Result<Tick, EngineError> {
         caller.require(Permission::MemoryAdmin)?;
         if !self.parts.seams {
-            return Err(EngineError::NotFound);
+            return Err(EngineError::NotFound("heartbeat"));
         }
         let tenant = caller.tenant();
         if self
@@ -498,7 +498,7 @@ impl Engine {
             .store
             .record(tenant, RecordKind::Heartbeat, id)
             .await?
-            .ok_or(EngineError::NotFound)?;
+            .ok_or(EngineError::NotFound("heartbeat"))?;
         let mut heartbeat = Heartbeat::read(&record)?;
         let digest = blake3::hash(observed.to_string().as_bytes()).to_hex()[..32].to_owned();
         let same = heartbeat.observed.as_ref() == Some(&digest);

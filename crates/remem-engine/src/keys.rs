@@ -136,7 +136,7 @@ impl Engine {
             .directory
             .tenant(tenant)
             .await?
-            .ok_or(EngineError::NotFound)?;
+            .ok_or(EngineError::NotFound("tenant"))?;
         let principal = PrincipalId::parse(LOCAL).expect("a valid name");
         Ok(Caller {
             tenant: found.id,
@@ -278,7 +278,7 @@ impl Engine {
             ) {
                 return Err(Rejection::Invalid {
                     field: "principal",
-                    rule: "must not be a name that the host itself acts under",
+                    rule: "must not be a name reserved for the host",
                 }
                 .into());
             }
@@ -369,7 +369,7 @@ impl Engine {
         let find = async || -> Result<KeyRecord, EngineError> {
             let keys = directory.keys(tenant).await?;
             let found = keys.into_iter().find(|key| key.id.as_str() == id);
-            found.ok_or(EngineError::NotFound)
+            found.ok_or(EngineError::NotFound("key"))
         };
         let key = find().await?;
         // A key of before ceilings links because it writes: from now on because its row says so.
@@ -408,7 +408,7 @@ impl Engine {
         id: &str,
     ) -> Result<(), EngineError> {
         self.may_manage(caller, tenant)?;
-        let id = PrincipalId::parse(id).ok_or(EngineError::NotFound)?;
+        let id = PrincipalId::parse(id).ok_or(EngineError::NotFound("key"))?;
         let revoked = self
             .parts
             .directory
@@ -417,7 +417,7 @@ impl Engine {
         if revoked {
             Ok(())
         } else {
-            Err(EngineError::NotFound)
+            Err(EngineError::NotFound("key"))
         }
     }
 

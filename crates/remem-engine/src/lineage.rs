@@ -17,14 +17,14 @@ impl Engine {
     ) -> Result<Lineage, EngineError> {
         caller.require(Permission::MemoryRead)?;
         let (Some(scope), Some(id)) = (caller.scope(memory_ref), EntryId::parse(id)) else {
-            return Err(EngineError::NotFound);
+            return Err(EngineError::NotFound("entry"));
         };
         let mut lineage = self
             .parts
             .store
             .lineage(&scope, &id)
             .await?
-            .ok_or(EngineError::NotFound)?;
+            .ok_or(EngineError::NotFound("entry"))?;
         lineage
             .sources
             .retain(|one| caller.may_see(&one.memory_ref));

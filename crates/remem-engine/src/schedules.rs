@@ -282,7 +282,7 @@ impl Engine {
         let key = key(memory_pass(pass)?.name, named(caller, memory_ref)?.as_ref());
         self.find_schedule(caller.tenant(), &key)
             .await?
-            .ok_or(EngineError::NotFound)
+            .ok_or(EngineError::NotFound("schedule"))
     }
 
     /// The tenant's schedules, by pass.

@@ -492,7 +492,7 @@ fn check(request: &SearchRequest) -> Result<(), Rejection> {
     if request.neighbours > NEIGHBOURS_MAX {
         return Err(Rejection::Invalid {
             field: "neighbours",
-            rule: "must be 10 at the most",
+            rule: "must be at most 10",
         });
     }
     if request.per_source == Some(0) {

@@ -164,7 +164,7 @@ impl Engine {
                 .store
                 .record(caller.tenant(), RecordKind::Secret, &key)
                 .await?
-                .ok_or(EngineError::NotFound)?;
+                .ok_or(EngineError::NotFound("secret"))?;
             let mut former = open_values(vault, caller.tenant(), &before)?;
             former.retain(|known| !same(known, &value));
             former.truncate(self.parts.policy.secret_former_max);
@@ -260,7 +260,7 @@ impl Engine {
         } else {
             None
         };
-        let before = before.ok_or(EngineError::NotFound)?;
+        let before = before.ok_or(EngineError::NotFound("secret"))?;
         let now = self.now_for(caller.tenant()).await?;
         let batch = Batch::new(caller.tenant().clone(), now).by(caller.principal().clone());
         let done = self
@@ -541,7 +541,7 @@ fn check(policy: &Policy, name: &str, value: &SecretValue) -> Result<(), Rejecti
     if chars < FLOOR_CHARS {
         return Err(Rejection::Invalid {
             field: "value",
-            rule: "must have at least 8 characters: a shorter one cannot be told from text",
+            rule: "must have at least 8 characters; shorter values occur in ordinary text",
         });
     }
     if chars > limit {

@@ -515,13 +515,13 @@ fn not_of_the_host(path: &str, written: &[&str]) -> Result<(), Rejection> {
     ) {
         return Err(Rejection::Invalid {
             field: "path",
-            rule: "must not be a file that the host itself writes",
+            rule: "must not be a file that the host writes itself",
         });
     }
     Ok(())
 }
 
-/// Letters, digits, `._/-`, beginning with a letter or digit, and never climbing.
+/// Letters, digits, `._/-`, starting with a letter or digit, and never climbing.
 pub(crate) fn is_path(path: &str) -> bool {
     sabotage!(
         "files-may-climb",

@@ -91,7 +91,7 @@ impl Engine {
             WorldId::parse(world).filter(|world| !world.is_none()),
             RuleId::parse(id),
         ) else {
-            return Err(EngineError::NotFound);
+            return Err(EngineError::NotFound("rule"));
         };
         let now = self.now_for(caller.tenant()).await?;
         let batch = Batch::new(caller.tenant().clone(), now)
@@ -99,7 +99,7 @@ impl Engine {
             .rule(world, id, None);
         let committed = self.parts.store.commit(batch).await?;
         if committed.outcomes.first() == Some(&Outcome::Nothing) {
-            Err(EngineError::NotFound)
+            Err(EngineError::NotFound("rule"))
         } else {
             Ok(committed.revision)
         }

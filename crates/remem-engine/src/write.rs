@@ -143,7 +143,7 @@ impl Engine {
         for one in admitted {
             let origin = one.origin().ok_or(Rejection::Invalid {
                 field: "id",
-                rule: "is needed for an import",
+                rule: "is required for an import",
             })?;
             batch = batch.put(origin.id.clone(), one);
         }
@@ -177,7 +177,7 @@ impl Engine {
             caller.require(Permission::MemoryWrite)?
         );
         let (Some(scope), Some(id)) = (caller.scope(memory_ref), EntryId::parse(id)) else {
-            return Err(EngineError::NotFound);
+            return Err(EngineError::NotFound("entry"));
         };
         let mut body = Digest::default();
         body.part(scope.memory_ref.as_str().as_bytes());
@@ -192,7 +192,7 @@ impl Engine {
         let held = match committed.outcomes.first() {
             Some(Outcome::Removed) => false,
             Some(Outcome::Held) => true,
-            _ => return Err(EngineError::NotFound),
+            _ => return Err(EngineError::NotFound("entry")),
         };
         if !committed.replayed {
             metrics::counter!("remem_entries_deleted_total").increment(1);

@@ -173,7 +173,7 @@ pub fn problem(error: EngineError) -> Problem {
         EngineError::Rejected(rejection) => Problem::Rejected(rejection),
         EngineError::Forbidden(permission) => Problem::Forbidden(permission),
         EngineError::TrustTooHigh { claimed, most } => Problem::TrustTooHigh { claimed, most },
-        EngineError::NotFound => Problem::NotFound,
+        EngineError::NotFound(what) => Problem::NotFound(what),
         EngineError::NotReached => Problem::NotReached,
         EngineError::FileConflict { current_version } => Problem::FileConflict { current_version },
         EngineError::FileTooLarge { limit } => Problem::FileTooLarge { limit },
@@ -393,7 +393,7 @@ impl Door for EngineDoor {
             .get(&self.caller, memory_ref, id, at_least)
             .await
             .map_err(fail)?;
-        Ok(include.beside(entry.ok_or(Problem::NotFound)?))
+        Ok(include.beside(entry.ok_or(Problem::NotFound("entry"))?))
     }
 
     async fn metadata(
@@ -409,7 +409,10 @@ impl Door for EngineDoor {
             .await
             .map_err(fail)?;
         Ok(EntryMetadata {
-            metadata: entry.ok_or(Problem::NotFound)?.metadata.unwrap_or_default(),
+            metadata: entry
+                .ok_or(Problem::NotFound("entry"))?
+                .metadata
+                .unwrap_or_default(),
         })
     }
 
@@ -622,7 +625,7 @@ impl Door for EngineDoor {
             .listed_agent(&self.caller, id)
             .await
             .map_err(fail)?;
-        Ok(inventory_entry(found.ok_or(Problem::NotFound)?))
+        Ok(inventory_entry(found.ok_or(Problem::NotFound("agent"))?))
     }
 
     async fn install_agent(&self, request: AgentInstall) -> Result<InstalledAgent, Failure> {
@@ -646,7 +649,7 @@ impl Door for EngineDoor {
         if removed {
             Ok(())
         } else {
-            Err(Problem::NotFound.into())
+            Err(Problem::NotFound("agent").into())
         }
     }
 

@@ -3,7 +3,7 @@
 
 use remem_core::permission::UnknownPermission;
 use remem_core::sabotage;
-use remem_core::{Permission, Rejection, Trust};
+use remem_core::{Permission, Rejection, Trust, objects};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
@@ -47,8 +47,12 @@ impl std::error::Error for Failure {}
 pub enum Problem {
     /// Refused by the core; the caller can mend it.
     Rejected(Rejection),
-    /// The body is not JSON of the right shape. `hint` names a field or place, never a value.
-    MalformedBody { hint: String },
+    /// The body is not JSON of the right shape. `hint` names a field or a place, never a value;
+    /// `pointer` leads to the place, where it is known.
+    MalformedBody {
+        hint: String,
+        pointer: Option<String>,
+    },
     /// The query string is not of the right shape.
     MalformedQuery { hint: String },
     /// A key is asked for with a scope that this host does not know.
@@ -72,8 +76,9 @@ pub enum Problem {
     /// The caller claims more trust than its key may vouch for. It is no mistake in the request: with
     /// another key it can be done.
     TrustTooHigh { claimed: Trust, most: Trust },
-    /// No such thing, or not the caller's: the same answer, byte for byte.
-    NotFound,
+    /// The thing named does not exist, or is not the caller's: both get the same answer, byte for
+    /// byte.
+    NotFound(&'static str),
     /// No such webhook, or not the caller's.
     NoWebhook,
     /// No such method here.
@@ -147,15 +152,24 @@ pub enum Problem {
     Internal,
 }
 
-const UNAVAILABLE: &str = "the storage cannot be used now; a write may or may not have been \
-     applied, repeat it with its Idempotency-Key";
-const PASSES_FAIL: &str = "passes fail for every tenant: the log says why";
+const UNAVAILABLE: &str = "the storage is unavailable; a write may or may not have been applied, \
+     retry it with the same Idempotency-Key";
+const PASSES_FAIL: &str = "passes fail for every tenant; see the log";
 
 struct Row {
     status: u16,
     code: &'static str,
     message: String,
     retry_after: Option<u32>,
+}
+
+impl From<objects::ReadError> for Problem {
+    fn from(error: objects::ReadError) -> Problem {
+        Problem::MalformedBody {
+            hint: json_hint(&error.source),
+            pointer: Some(error.pointer),
+        }
+    }
 }
 
 impl From<Rejection> for Problem {
@@ -185,6 +199,16 @@ impl From<Problem> for Failure {
 }
 
 impl Problem {
+    /// A body that is JSON of the right shape and cannot be all the same: `pointer` leads to the
+    /// value at fault.
+    #[must_use]
+    pub fn malformed(pointer: &str, hint: impl Into<String>) -> Problem {
+        Problem::MalformedBody {
+            hint: hint.into(),
+            pointer: Some(pointer.to_owned()),
+        }
+    }
+
     fn row(&self) -> Row {
         let row = |status, code, message: &str| Row {
             status,
@@ -208,7 +232,7 @@ impl Problem {
             Problem::BodyTooLarge { .. } => row(
                 413,
                 "payload_too_large",
-                "the request body is larger than this host takes",
+                "the request body is too large; details name the limit",
             ),
             Problem::BodyTooSlow => row(
                 408,
@@ -218,129 +242,132 @@ impl Problem {
             Problem::UnsupportedMediaType => row(
                 415,
                 "unsupported_media_type",
-                "send the body as application/json",
+                "unsupported content type; send the body as application/json",
             ),
             Problem::Unauthenticated => row(
                 401,
                 "unauthenticated",
-                "a valid API key or token is needed: send Authorization: Bearer <key>",
+                "missing or unknown API key or token; send Authorization: Bearer <key>",
             ),
-            Problem::KeyExpired => row(401, "key_expired", "this API key has expired"),
-            Problem::KeyRevoked => row(401, "key_revoked", "this API key was revoked"),
+            Problem::KeyExpired => row(401, "key_expired", "the API key has expired"),
+            Problem::KeyRevoked => row(401, "key_revoked", "the API key was revoked"),
             Problem::Forbidden(_) => row(403, "forbidden", &self.text()),
             Problem::TrustTooHigh { .. } => row(403, "trust_above_key", &self.text()),
-            Problem::NotFound => row(404, "not_found", "there is no such thing here"),
-            Problem::NoWebhook => row(404, "subscription_not_found", "there is no such webhook"),
-            Problem::MethodNotAllowed => row(
-                405,
-                "method_not_allowed",
-                "this path does not take that method",
-            ),
+            Problem::NotFound(_) => row(404, "not_found", &self.text()),
+            Problem::NoWebhook => row(404, "subscription_not_found", "webhook not found"),
+            Problem::MethodNotAllowed => {
+                row(405, "method_not_allowed", "method not allowed on this path")
+            }
             Problem::Conflict => row(
                 409,
                 "conflict",
-                "an entry changed since it was read; read it again",
+                "the resource changed since it was read; read it again and retry",
             ),
             Problem::FileConflict { .. } => row(
                 409,
                 "workspace_conflict",
-                "the file is not at the version that If-Match names",
+                "the file is at another version than If-Match names; details name the current one",
             ),
             Problem::FileTooLarge { .. } => row(
                 413,
                 "workspace_too_large",
-                "the file is larger than this host keeps",
+                "the file is too large; details name the limit",
             ),
-            Problem::UnknownWorkflow => row(404, "workflow_not_found", "there is no such workflow"),
-            Problem::RunEnded { .. } => row(409, "run_already_terminal", "the run has ended"),
+            Problem::UnknownWorkflow => row(404, "workflow_not_found", "workflow not found"),
+            Problem::RunEnded { .. } => {
+                row(409, "run_already_terminal", "the run has already ended")
+            }
             Problem::RunGoesOn => row(
                 409,
                 "run_not_terminal",
-                "the run has not ended yet; wait for its last event",
+                "the run is still running; wait for its last event",
             ),
-            Problem::UnknownSequence => {
-                row(422, "sequence_unknown", "the run has no event at fromSeq")
-            }
+            Problem::UnknownSequence => row(
+                422,
+                "sequence_unknown",
+                "no event of the run has the sequence fromSeq",
+            ),
             Problem::ReplayUnavailable { .. } => row(
                 422,
                 "replay_memory_snapshot_unavailable",
-                "what the run read is not kept any more",
+                "the data that the run read is no longer stored",
             ),
-            Problem::JobEnded { .. } => row(409, "job_already_ended", "the job has ended"),
-            Problem::CommitmentState { .. } => row(
-                409,
-                "commitment_state_conflict",
-                "the commitment does not stand so that this can be done",
-            ),
+            Problem::JobEnded { .. } => row(409, "job_already_ended", "the job has already ended"),
+            Problem::CommitmentState { .. } => row(409, "commitment_state_conflict", &self.text()),
             Problem::WorkRefused { code, .. } => {
-                row(422, code, "the pass cannot do this; details say why")
+                row(422, code, "the pass refused the request; details say why")
             }
-            Problem::ProposalState { .. } => row(
-                409,
-                "proposal_state_conflict",
-                "this cannot be done to a proposal in its state",
-            ),
+            Problem::ProposalState { .. } => row(409, "proposal_state_conflict", &self.text()),
             Problem::ProposalStale => row(
                 409,
                 "proposal_stale",
-                "the artifact is not the one that artifactDigest names; look at it again",
+                "artifactDigest names an older artifact; read the proposal again",
             ),
             Problem::ProposalMalformed(_) => row(422, "proposal_malformed", &self.text()),
             Problem::ProposalHoldsSecret => row(
                 409,
                 "proposal_holds_secret",
-                "by the rules of today the artifact holds a secret; revise the proposal",
+                "the artifact contains a secret by the current rules; revise the proposal",
             ),
             Problem::ProposalInstallConflict => row(
                 409,
                 "proposal_install_conflict",
-                "something of this name is there already; remove it first, or revise the proposal",
+                "something of this name is installed already; remove it first, or revise the proposal",
             ),
             Problem::ProposalGateClosed => row(
                 409,
                 "proposal_gate_closed",
-                "no gate is open for the newest revision",
+                "the newest revision has no open approval gate",
             ),
             Problem::ProposalDenied { .. } => row(
                 403,
                 "forbidden",
-                "this key may not decide about the proposal; details say why",
+                "this key may not decide on the proposal; details say why",
             ),
             Problem::ArchiveErased => row(
                 410,
                 "archive_erased",
-                "the archive was erased; its digest is all that is left of it",
+                "the archive was erased; only its digest is left",
             ),
             Problem::SecretExists => row(
                 409,
                 "secret_exists",
-                "a secret of this name exists; rotate it to give it another value",
+                "a secret of this name exists; rotate it to change its value",
             ),
             Problem::VaultLocked => later(
                 503,
                 "vault_locked",
-                "a secret of this tenant cannot be opened, so no text can be held against it; the host needs the vault key that sealed it",
+                "a secret of this tenant cannot be decrypted; start the host with the vault key that sealed it",
                 30,
             ),
             Problem::NotProvided { .. } => row(422, "capability_not_provided", &self.text()),
             Problem::NotReached => later(
                 503,
                 "revision_not_reached",
-                "the revision named by atLeast has not been reached here",
+                "this node has not reached the revision in atLeast yet; retry",
                 1,
             ),
             Problem::TooManyFeeds { .. } => later(
                 429,
                 "rate_limited",
-                "too many event streams of this tenant are open",
+                "too many event streams of this tenant are open; close one first",
                 5,
             ),
-            Problem::Busy => later(503, "busy", "too many requests are waiting; try again", 1),
-            Problem::Full => later(507, "storage_full", "the storage is full; reads go on", 30),
+            Problem::Busy => later(503, "busy", "too many requests are waiting; retry later", 1),
+            Problem::Full => later(
+                507,
+                "storage_full",
+                "the storage is full; reads still work, writes do not",
+                30,
+            ),
             Problem::Unavailable => later(503, "unavailable", UNAVAILABLE, 1),
             Problem::PassesFail => later(503, "passes_failing", PASSES_FAIL, 1),
             Problem::Stopping => later(503, "stopping", "the host is shutting down", 1),
-            Problem::Internal => row(500, "internal_error", "something went wrong on our side"),
+            Problem::Internal => row(
+                500,
+                "internal_error",
+                "internal error; the log has the cause",
+            ),
         }
     }
 
@@ -348,16 +375,23 @@ impl Problem {
         match self {
             Problem::Rejected(rejection) => rejection.to_string(),
             Problem::ProposalMalformed(rejection) => {
-                format!("the artifact is not what its kind asks for: {rejection}")
+                format!("the artifact does not fit its kind: {rejection}")
             }
-            Problem::MalformedBody { hint } => format!("the request body is not valid: {hint}"),
-            Problem::MalformedHost => "send the header Host, and send it once".to_owned(),
-            Problem::MalformedQuery { hint } => format!("the query string is not valid: {hint}"),
+            Problem::MalformedBody { hint, .. } => format!("invalid request body: {hint}"),
+            Problem::MalformedHost => "send exactly one Host header".to_owned(),
+            Problem::MalformedQuery { hint } => format!("invalid query string: {hint}"),
+            Problem::NotFound(what) => format!("{what} not found"),
+            Problem::CommitmentState { state } => {
+                format!("cannot do this while the commitment is '{state}'")
+            }
+            Problem::ProposalState { state } => {
+                format!("cannot do this while the proposal is '{state}'")
+            }
             Problem::Forbidden(permission) => format!("this key lacks the scope {permission}"),
             Problem::TrustTooHigh { claimed, most } => format!(
-                "this key vouches for {} at the most, not for {}",
-                most.as_str(),
-                claimed.as_str()
+                "source {} is above what this key may vouch for (at most {})",
+                claimed.as_str(),
+                most.as_str()
             ),
             Problem::NotProvided { what } => format!("this host does not provide {what}"),
             _ => String::new(),
@@ -377,6 +411,7 @@ impl Problem {
             Problem::Rejected(Rejection::ShadowsRule { rule }) => json!({"ruleId": rule.as_str()}),
             Problem::Rejected(rejection) => json!({"field": rejection.field()?}),
             Problem::UnknownScope => json!({"field": "scopes"}),
+            Problem::MalformedBody { pointer, .. } => json!({"pointer": pointer.as_ref()?}),
             Problem::BodyTooLarge { limit } | Problem::FileTooLarge { limit } => {
                 json!({"limit": limit, "unit": "bytes"})
             }
@@ -417,9 +452,9 @@ pub fn json_hint(error: &serde_json::Error) -> String {
     use serde_json::error::Category;
     let place = format!("line {}, column {}", error.line(), error.column());
     match error.classify() {
-        Category::Io => "it could not be read".to_owned(),
-        Category::Eof => format!("it ends too early ({place})"),
-        Category::Syntax => format!("it is not JSON ({place})"),
+        Category::Io => "cannot read it".to_owned(),
+        Category::Eof => format!("unexpected end of JSON ({place})"),
+        Category::Syntax => format!("not JSON ({place})"),
         Category::Data => sabotage!(
             "errors-echo",
             format!("{} ({place})", data_hint(&error.to_string())),
@@ -434,15 +469,15 @@ pub fn query_hint(text: &str) -> String {
     // The last of these words is serde's: what comes before may be the caller's.
     match text.rsplit_once("expected one of ") {
         Some((_, known)) if text.contains("unknown variant") => {
-            format!("a value is unknown; known are {known}")
+            format!("unknown value; known values are {known}")
         }
         Some((_, known)) if text.contains("unknown field") => {
-            format!("a parameter is unknown; known are {known}")
+            format!("unknown parameter; known parameters are {known}")
         }
         _ if text.contains("an instant must be RFC 3339") => {
             "an instant must be RFC 3339 text".to_owned()
         }
-        _ => "a parameter is unknown, repeated or has a value of the wrong type".to_owned(),
+        _ => "a parameter is unknown, repeated or of the wrong type".to_owned(),
     }
 }
 
@@ -472,13 +507,13 @@ pub fn data_hint(text: &str) -> String {
     {
         let expected = expected.split(" at line").next().unwrap_or(expected);
         let what = match text {
-            text if text.starts_with("unknown field") => "a field is unknown; known are",
-            text if text.starts_with("unknown variant") => "a value is unknown; known are",
-            _ => "a value has the wrong type; expected",
+            text if text.starts_with("unknown field") => "unknown field; known fields are",
+            text if text.starts_with("unknown variant") => "unknown value; known values are",
+            _ => "wrong type; expected",
         };
         return format!("{what} {expected}");
     }
-    "a field has the wrong type or is unknown".to_owned()
+    "a field is unknown or has the wrong type".to_owned()
 }
 
 #[cfg(test)]
@@ -492,9 +527,9 @@ mod tests {
         assert_eq!(hint("{}"), "missing field `content` (line 1, column 2)");
         assert_eq!(
             hint("{\"content\": "),
-            "it ends too early (line 1, column 12)"
+            "unexpected end of JSON (line 1, column 12)"
         );
-        assert_eq!(hint("nonsense-canary"), "it is not JSON (line 1, column 2)");
+        assert_eq!(hint("nonsense-canary"), "not JSON (line 1, column 2)");
         for echo in [
             r#"{"canary": 1}"#,
             r#"{"content": {"canary": 1}}"#,
@@ -506,7 +541,7 @@ mod tests {
         }
         assert!(
             hint(r#"{"canary": 1}"#)
-                .contains("known are `content`, `tags`, `expiresAt`, `metadata`"),
+                .contains("known fields are `content`, `tags`, `expiresAt`, `metadata`"),
             "{}",
             hint(r#"{"canary": 1}"#)
         );
@@ -521,7 +556,7 @@ mod tests {
             json!({"error": "validation_error", "message": "expiresAt must be in the future", "details": {"field": "expiresAt"}})
         );
         assert_eq!(
-            serde_json::to_value(Failure::from(Problem::NotFound).body)
+            serde_json::to_value(Failure::from(Problem::NotFound("entry")).body)
                 .unwrap()
                 .as_object()
                 .unwrap()

@@ -159,7 +159,7 @@ fn place(jwks: &str) -> anyhow::Result<Arc<dyn Keyset>> {
     let bare = url.username().is_empty() && url.password().is_none() && url.fragment().is_none();
     ensure!(
         bare,
-        "auth.jwt.jwks must hold neither a user, a password nor a fragment"
+        "auth.jwt.jwks must not contain a user, a password or a fragment"
     );
     sabotage!(
         "keys-over-plain-http",

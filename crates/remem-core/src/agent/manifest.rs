@@ -23,7 +23,7 @@ const MODEL_CLASSES: [&str; 6] = [
 ];
 const UNKNOWN: &str = "has a field that is unknown; known are agentId, persona, modelClass, systemPrompt, systemPromptRef, toolAllowlist, \
                        requiresCapabilities, memoryShape, confidence, handoff, label, description, evalSuiteRef, promptLibraryRef, promptOverrides";
-const REF: &str = "must be a text of 1 to 1,024 characters";
+const REF: &str = "must be a string of 1 to 1,024 characters";
 
 const FIELDS: [Field; 15] = [
     Field {
@@ -34,7 +34,7 @@ const FIELDS: [Field; 15] = [
     },
     Field {
         name: "persona",
-        rule: "must be a text of 1 to 200 characters",
+        rule: "must be a string of 1 to 200 characters",
         holds: |v| is_text(v, 1, 200),
     },
     Field {
@@ -48,7 +48,7 @@ const FIELDS: [Field; 15] = [
     // How long it may be is bounded with the whole manifest.
     Field {
         name: "systemPrompt",
-        rule: "must be a text that is not empty",
+        rule: "must be a non-empty string",
         holds: |v| is_text(v, 1, usize::MAX),
     },
     Field {
@@ -88,17 +88,17 @@ const FIELDS: [Field; 15] = [
     },
     Field {
         name: "handoff",
-        rule: "must be an object of taskSchemaRef and returnSchemaRef, each a text of 1 to 1,024 characters",
+        rule: "must be an object of taskSchemaRef and returnSchemaRef, each a string of 1 to 1,024 characters",
         holds: |v| is_object(v, &["taskSchemaRef", "returnSchemaRef"], is_ref),
     },
     Field {
         name: "label",
-        rule: "must be a text of 1 to 100 characters",
+        rule: "must be a string of 1 to 100 characters",
         holds: |v| is_text(v, 1, 100),
     },
     Field {
         name: "description",
-        rule: "must be a text of at most 500 characters",
+        rule: "must be a string of at most 500 characters",
         holds: |v| is_text(v, 0, 500),
     },
     Field {
@@ -108,7 +108,7 @@ const FIELDS: [Field; 15] = [
     },
     Field {
         name: "promptLibraryRef",
-        rule: "must be 1 to 128 small letters, digits, dots, _ and -, beginning with a letter or digit",
+        rule: "must be 1 to 128 lowercase letters, digits, dots, _ and -, starting with a letter or digit",
         holds: |v| v.as_str().is_some_and(is_library),
     },
     Field {
@@ -155,7 +155,7 @@ pub(super) fn check(manifest: &Map<String, Value>) -> Result<(), Rejection> {
     }
     let exactly_one =
         manifest.contains_key("systemPrompt") != manifest.contains_key("systemPromptRef");
-    let rule = "or systemPromptRef must be there, and not both";
+    let rule = "or systemPromptRef is required, not both";
     if exactly_one {
         Ok(())
     } else {
@@ -374,7 +374,7 @@ mod tests {
             .retain(|name, _| !name.starts_with("systemPrompt"));
         assert_eq!(
             check_json(&both).unwrap_err().to_string(),
-            "systemPrompt or systemPromptRef must be there, and not both"
+            "systemPrompt or systemPromptRef is required, not both"
         );
         let mut more = full();
         more["canary"] = json!(1);

@@ -278,7 +278,7 @@ fn different<'a>(
     let count = ids.len();
     match ids.collect::<BTreeSet<_>>().len() {
         0 => Err(Rejection::Empty { field }),
-        unique if unique < count => Err(invalid(field, "must have ids of their own")),
+        unique if unique < count => Err(invalid(field, "must have unique ids")),
         _ => Ok(()),
     }
 }

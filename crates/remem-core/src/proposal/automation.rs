@@ -121,7 +121,7 @@ impl Automation {
         if !title.is_none_or(fits) {
             return Err(invalid(
                 "title",
-                "must be a text of 1 to 200 characters on one line",
+                "must be a string of 1 to 200 characters on one line",
             ));
         }
         Ok(Automation {

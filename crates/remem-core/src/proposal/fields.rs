@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 
 /// The rule that [`is_name`] holds names to.
 pub(super) const NAME: &str =
-    "must be 1 to 128 small letters, digits, _, dots and -, beginning with a letter";
+    "must be 1 to 128 lowercase letters, digits, _, dots and -, beginning with a letter";
 const VERSION: &str = "must be 1 to 64 letters, digits, dots, + and -, beginning with a digit";
 const NAME_CHARS_MAX: usize = 128;
 const VERSION_CHARS_MAX: usize = 64;
@@ -55,7 +55,7 @@ pub(super) fn optional_text<'a>(
     match map.get(field) {
         None => Ok(None),
         Some(Value::String(text)) => Ok(Some(text)),
-        Some(_) => Err(invalid(field, "must be a text")),
+        Some(_) => Err(invalid(field, "must be a string")),
     }
 }
 

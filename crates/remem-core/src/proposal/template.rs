@@ -92,7 +92,7 @@ impl PromptTemplate {
                 .any(|other| other.name == variable.name)
         };
         if variables.iter().enumerate().any(repeated) {
-            return Err(invalid("variables", "must have names of their own"));
+            return Err(invalid("variables", "must have unique names"));
         }
         let places: Vec<&str> = pieces(&text)?
             .into_iter()
@@ -247,9 +247,10 @@ fn pieces(text: &str) -> Result<Vec<Piece<'_>>, Rejection> {
     let mut pieces = Vec::new();
     let mut rest = text;
     while let Some((before, after)) = rest.split_once("{{") {
-        let (name, behind) = after
-            .split_once("}}")
-            .ok_or(invalid("text", "must close every place that it opens"))?;
+        let (name, behind) = after.split_once("}}").ok_or(invalid(
+            "text",
+            "must close every placeholder that it opens",
+        ))?;
         let name = name.trim();
         if !is_variable(name) {
             return Err(invalid(

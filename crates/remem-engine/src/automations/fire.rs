@@ -134,7 +134,7 @@ impl Engine {
             Ok(start) => Ok(Some(start)),
             Err(
                 reason @ (EngineError::UnknownWorkflow
-                | EngineError::NotFound
+                | EngineError::NotFound(_)
                 | EngineError::Rejected(_)),
             ) => {
                 tracing::warn!(tenant = %tenant, automation = known.automation.id, %reason, "an automation cannot be started");

@@ -270,7 +270,7 @@ impl Engine {
             }
             Err(
                 reason @ (EngineError::UnknownWorkflow
-                | EngineError::NotFound
+                | EngineError::NotFound(_)
                 | EngineError::Rejected(_)),
             ) => {
                 tracing::warn!(tenant = %tenant, commitment = given.id, %reason, "what a commitment is to start cannot be started; it only tells");

@@ -81,7 +81,7 @@ impl Engine {
             Err(
                 refused @ (EngineError::Rejected(_)
                 | EngineError::UnknownWorkflow
-                | EngineError::NotFound),
+                | EngineError::NotFound(_)),
             ) => refused,
             answered => return answered,
         };
@@ -204,7 +204,7 @@ impl Engine {
         let key = infer::observation_key(predicate);
         Ok(key.ok_or(Rejection::Invalid {
             field: "predicate",
-            rule: "must be a short statement of what can become so",
+            rule: "must be a short statement that can become true",
         })?)
     }
 
@@ -240,11 +240,11 @@ impl Engine {
                 let promise = infer::infer(&reading).into_iter().next();
                 let untold = Rejection::Invalid {
                     field: "text",
-                    rule: "must tell when, or give at, every, cron or predicate",
+                    rule: "has no time in it; set at, every, cron or predicate",
                 };
                 let promise = promise.ok_or(untold)?;
                 if let Verdict::Refused(_) = promise.verdict {
-                    return Err(Rejection::TooFar { field: "text" }.into());
+                    return Err(Rejection::too_far("text", horizon_ms).into());
                 }
                 let (when, next_at) = condition(&promise.condition, &zone);
                 let span = |range: &std::ops::Range<usize>| [range.start, range.end];
@@ -265,7 +265,7 @@ impl Engine {
                 let timing = Timing::parse(every.as_deref(), cron.as_deref(), &zone)?;
                 let first = timing.next(now, now).ok_or(Rejection::Invalid {
                     field: "cron",
-                    rule: "must be due at some time",
+                    rule: "must have an occurrence in the future",
                 })?;
                 check_instant("cron", first, now, horizon_ms)?;
                 (

@@ -313,7 +313,7 @@ impl Engine {
         self.load_commitment(caller.tenant(), id)
             .await?
             .filter(|info| info.is_shown_to(caller))
-            .ok_or(EngineError::NotFound)
+            .ok_or(EngineError::NotFound("commitment"))
     }
 
     /// Which words of which entry led to a commitment.

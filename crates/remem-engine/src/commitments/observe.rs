@@ -46,7 +46,7 @@ impl Engine {
         remem_core::admission::check_name(secrets.redactor(), "key", key)?;
         let shape = Rejection::Invalid {
             field: "key",
-            rule: "must be a short statement of what can be so, such as \"invoice cleared\"",
+            rule: "must be a short statement, such as \"invoice cleared\"",
         };
         let key = Some(key)
             .filter(|key| key.chars().count() <= KEY_CHARS_MAX)

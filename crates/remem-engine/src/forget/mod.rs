@@ -509,7 +509,7 @@ impl Engine {
             .store
             .record(caller.tenant(), RecordKind::Erasure, id)
             .await?
-            .ok_or(EngineError::NotFound)?;
+            .ok_or(EngineError::NotFound("erasure report"))?;
         Ok(record.body)
     }
 }

@@ -218,7 +218,7 @@ async fn one(
     info: JobInfo,
 ) -> (JobInfo, Result<WorkReport, WorkError>) {
     let Over::Memory { work, .. } = pass.over else {
-        return (info, Err(EngineError::NotFound.into()));
+        return (info, Err(EngineError::NotFound("pass").into()));
     };
     let job = Job::new(engine, scope, info, Mode::Apply, Some(held));
     let result = work(engine, &job).await;
@@ -386,7 +386,7 @@ async fn conclude(
     match save(engine, tenant, held, &mut job).await {
         Ok(()) | Err(WorkError::Stopped(_)) => Ok(()),
         Err(WorkError::Failed(error)) => Err(error),
-        Err(WorkError::Refused { .. }) => Err(EngineError::NotFound),
+        Err(WorkError::Refused { .. }) => Err(EngineError::NotFound("pass")),
     }
 }
 

@@ -47,7 +47,7 @@ pub struct JobQuery {
 pub(crate) fn memory_pass(name: &str) -> Result<&'static Pass, EngineError> {
     registry::find(name)
         .filter(|pass| matches!(pass.over, Over::Memory { .. }))
-        .ok_or(EngineError::NotFound)
+        .ok_or(EngineError::NotFound("pass"))
 }
 
 impl Engine {
@@ -112,7 +112,7 @@ impl Engine {
                     let job = self
                         .find_job(tenant, id.unwrap_or(&job.id))
                         .await?
-                        .ok_or(EngineError::NotFound)?;
+                        .ok_or(EngineError::NotFound("job"))?;
                     self.has_work(pass.name, tenant);
                     return Ok(Started {
                         job,
@@ -136,7 +136,7 @@ impl Engine {
         trigger: Trigger,
     ) -> Result<JobInfo, EngineError> {
         let Over::Memory { options: specs, .. } = pass.over else {
-            return Err(EngineError::NotFound);
+            return Err(EngineError::NotFound("pass"));
         };
         let given = options::check(specs, given)?;
         if let Some(memory_ref) = &memory_ref {
@@ -231,7 +231,7 @@ impl Engine {
         self.find_job(caller.tenant(), id)
             .await?
             .filter(|job| job.is_shown_to(caller))
-            .ok_or(EngineError::NotFound)
+            .ok_or(EngineError::NotFound("job"))
     }
 
     /// The tenant's jobs, newest first, and whether there are more.
@@ -347,7 +347,7 @@ impl Engine {
         let tenant = caller.tenant();
         let pass = memory_pass(pass)?;
         let Over::Memory { work, .. } = pass.over else {
-            return Err(EngineError::NotFound);
+            return Err(EngineError::NotFound("pass"));
         };
         let job = self
             .new_job(

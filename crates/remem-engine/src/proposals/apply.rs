@@ -81,14 +81,14 @@ impl Engine {
                 .authorize(caller, &proposal, action)
                 .await
                 .map(|()| proposal),
-            Err(EngineError::NotFound) => {
+            Err(EngineError::NotFound(_)) => {
                 let needed = if action == Action::Override {
                     Permission::ProposalsOverride
                 } else {
                     Permission::ProposalsApply
                 };
                 caller.require(needed)?;
-                Err(EngineError::NotFound)
+                Err(EngineError::NotFound("proposal"))
             }
             Err(other) => Err(other),
         }

@@ -51,7 +51,7 @@ impl Engine {
         if revise.title.is_none() && revise.rationale.is_none() && revise.artifact.is_none() {
             return Err(Rejection::Invalid {
                 field: "artifact",
-                rule: "or title or rationale must be there",
+                rule: "or title or rationale is required",
             }
             .into());
         }

@@ -41,7 +41,7 @@ fn written(
     {
         return Err(Rejection::Invalid {
             field: "title",
-            rule: "must stand on one line",
+            rule: "must be a single line",
         });
     }
     // Bounds what is redacted.

@@ -230,7 +230,7 @@ impl Engine {
         let gate = self
             .gate_of(caller.tenant(), &proposal)
             .await?
-            .ok_or(EngineError::NotFound)?;
+            .ok_or(EngineError::NotFound("approval gate"))?;
         // Rules may have changed since the note was written.
         let rules = self.rules(caller.tenant()).await?;
         let policy = self.policy_of(caller);
@@ -411,7 +411,7 @@ impl Engine {
         let gate = self
             .gate_of(caller.tenant(), proposal)
             .await?
-            .ok_or(EngineError::NotFound)?;
+            .ok_or(EngineError::NotFound("approval gate"))?;
         Ok(Applied::Waiting(
             Box::new(self.reread(caller, &proposal.id).await?),
             Box::new(gate),

@@ -279,7 +279,7 @@ impl Engine {
             .review
             .proposal(tenant, id)
             .await?
-            .ok_or(EngineError::NotFound)
+            .ok_or(EngineError::NotFound("proposal"))
     }
 }
 

@@ -32,7 +32,10 @@ impl Engine {
         tenant: &TenantId,
         id: &str,
     ) -> Result<Workflow, EngineError> {
-        let agent = self.agent(tenant, id).await?.ok_or(EngineError::NotFound)?;
+        let agent = self
+            .agent(tenant, id)
+            .await?
+            .ok_or(EngineError::NotFound("agent"))?;
         let who = AgentRef {
             agent_id: agent.id().to_owned(),
             name: Some(agent.persona().to_owned()),

@@ -64,7 +64,7 @@ pub(super) async fn facts_to_repeat(
     else {
         return Ok(None);
     };
-    let source = RunId::parse(&source.run_id).ok_or(EngineError::NotFound)?;
+    let source = RunId::parse(&source.run_id).ok_or(EngineError::NotFound("run"))?;
     let repeated = engine
         .whole_log(tenant, &run.id)
         .await?
@@ -89,18 +89,18 @@ impl Engine {
         key: Option<&str>,
     ) -> Result<Forked, EngineError> {
         caller.may_start_runs()?;
-        let id = RunId::parse(id).ok_or(EngineError::NotFound)?;
+        let id = RunId::parse(id).ok_or(EngineError::NotFound("run"))?;
         if fork.mode == ForkMode::Replay && fork.overlay.is_some() {
             return Err(Rejection::Invalid {
                 field: "runOptionsOverlay",
-                rule: "is for a branch only",
+                rule: "is allowed in mode branch only",
             }
             .into());
         }
         if fork.mode == ForkMode::Branch && fork.from_seq.is_none() {
             return Err(Rejection::Invalid {
                 field: "fromSeq",
-                rule: "is needed for a branch",
+                rule: "is required in mode branch",
             }
             .into());
         }
@@ -111,7 +111,7 @@ impl Engine {
             !self.sees_run(caller, log.first()),
             false
         ) {
-            return Err(EngineError::NotFound);
+            return Err(EngineError::NotFound("run"));
         }
         let body = digest(&id, &fork);
         let unavailable = |reason| EngineError::ReplayUnavailable {
@@ -122,7 +122,7 @@ impl Engine {
         let found = self.load_run(caller.tenant(), &id).await?;
         let (source, _) = match (found, log.is_empty()) {
             (Some(_), true) => return Err(unavailable("event_log_unavailable")),
-            (None, true) => return Err(EngineError::NotFound),
+            (None, true) => return Err(EngineError::NotFound("run")),
             (None, false) => return Err(unavailable("retention_expired")),
             (Some(found), false) => found,
         };

@@ -33,7 +33,7 @@ impl Engine {
         from: u64,
     ) -> Result<(Vec<Event>, bool), EngineError> {
         caller.require(Permission::RunsRead)?;
-        let id = RunId::parse(id).ok_or(EngineError::NotFound)?;
+        let id = RunId::parse(id).ok_or(EngineError::NotFound("run"))?;
         let mut events = self
             .parts
             .store
@@ -59,7 +59,7 @@ impl Engine {
             !self.sees_run(caller, first.first().or(events.first())),
             false
         ) {
-            return Err(EngineError::NotFound);
+            return Err(EngineError::NotFound("run"));
         }
         if let Some(last) = events.last() {
             return Ok((events.clone(), ends(last)));
@@ -68,7 +68,7 @@ impl Engine {
         let (run, _) = self
             .load_run(caller.tenant(), &id)
             .await?
-            .ok_or(EngineError::NotFound)?;
+            .ok_or(EngineError::NotFound("run"))?;
         let seen = if from == 0 {
             Vec::new()
         } else {
@@ -103,7 +103,7 @@ impl Engine {
             return Ok(found);
         }
         let mut watch = self.parts.store.watch(caller.tenant()).await?;
-        let run = RunId::parse(id).ok_or(EngineError::NotFound)?;
+        let run = RunId::parse(id).ok_or(EngineError::NotFound("run"))?;
         let waiting = async {
             loop {
                 let step = self.next_step(caller.tenant(), &run, &mut watch);
@@ -151,7 +151,7 @@ impl Engine {
         from: u64,
     ) -> Result<RunFeed, EngineError> {
         caller.require(Permission::RunsRead)?;
-        let id = RunId::parse(id).ok_or(EngineError::NotFound)?;
+        let id = RunId::parse(id).ok_or(EngineError::NotFound("run"))?;
         let first = self
             .parts
             .store
@@ -162,7 +162,7 @@ impl Engine {
             first.is_empty() || !self.sees_run(caller, first.first()),
             first.is_empty()
         ) {
-            return Err(EngineError::NotFound);
+            return Err(EngineError::NotFound("run"));
         }
         let watch = self.parts.store.watch(caller.tenant()).await?;
         Ok(RunFeed {

@@ -147,7 +147,7 @@ impl Engine {
             Err(
                 refused @ (EngineError::Rejected(_)
                 | EngineError::UnknownWorkflow
-                | EngineError::NotFound),
+                | EngineError::NotFound(_)),
             ) => {
                 return self
                     .started_before(caller, &body, key)
@@ -242,14 +242,14 @@ impl Engine {
     /// The run of that name.
     pub async fn run(&self, caller: &Caller, id: &str) -> Result<Run, EngineError> {
         caller.require(Permission::RunsRead)?;
-        let id = RunId::parse(id).ok_or(EngineError::NotFound)?;
+        let id = RunId::parse(id).ok_or(EngineError::NotFound("run"))?;
         let run = self
             .run_now(&self.policy_of(caller), caller.tenant(), &id)
             .await?;
         if sabotage!("anybody-looks-at-a-run", run.is_shown_to(caller), true) {
             Ok(run)
         } else {
-            Err(EngineError::NotFound)
+            Err(EngineError::NotFound("run"))
         }
     }
 
@@ -257,7 +257,7 @@ impl Engine {
     /// ended is a conflict.
     pub async fn cancel_run(&self, caller: &Caller, id: &str) -> Result<Run, EngineError> {
         caller.require(Permission::RunsCancel)?;
-        let id = RunId::parse(id).ok_or(EngineError::NotFound)?;
+        let id = RunId::parse(id).ok_or(EngineError::NotFound("run"))?;
         let _still = self.runs.want(caller.tenant(), &id);
         for _ in 0..TRIES {
             let found = self.load_run(caller.tenant(), &id).await?;
@@ -266,7 +266,7 @@ impl Engine {
                 found.filter(|(run, _)| run.is_shown_to(caller)),
                 found
             )
-            .ok_or(EngineError::NotFound)?;
+            .ok_or(EngineError::NotFound("run"))?;
             match run.state.status {
                 RunStatus::Running => {}
                 RunStatus::Cancelled => return Ok(run),
@@ -459,7 +459,7 @@ impl Engine {
         let (mut run, _) = self
             .load_run(tenant, id)
             .await?
-            .ok_or(EngineError::NotFound)?;
+            .ok_or(EngineError::NotFound("run"))?;
         // Rules may have changed since it was written: nothing leaves without a second look.
         let rules = self.rules(tenant).await?;
         let now = self.now();

@@ -218,7 +218,7 @@ impl Live<'_> {
             .engine
             .load_run(&self.tenant, child)
             .await?
-            .ok_or(EngineError::NotFound)?;
+            .ok_or(EngineError::NotFound("run"))?;
         if !run.state.status.is_terminal() {
             return Err(Halt::Superseded); // somebody else carries it on, and with it the run that it is a part of
         }

@@ -83,7 +83,7 @@ impl Engine {
         if workflow.id != id {
             return Err(Rejection::Invalid {
                 field: "id",
-                rule: "must be the name in the path",
+                rule: "must equal the name in the path",
             }
             .into());
         }
@@ -155,7 +155,7 @@ impl Engine {
     pub async fn delete_workflow(&self, caller: &Caller, id: &str) -> Result<(), EngineError> {
         caller.require(Permission::ManifestWrite)?;
         if !is_workflow_id(id) {
-            return Err(EngineError::NotFound);
+            return Err(EngineError::NotFound("workflow"));
         }
         let now = self.now_for(caller.tenant()).await?;
         let batch = Batch::new(caller.tenant().clone(), now).by(caller.principal().clone());
@@ -167,7 +167,7 @@ impl Engine {
         if committed.outcomes == [Outcome::Removed] {
             Ok(())
         } else {
-            Err(EngineError::NotFound)
+            Err(EngineError::NotFound("workflow"))
         }
     }
 

@@ -38,7 +38,7 @@ impl Engine {
             let Some((session, version)) = self.session_record(&scope, id, State::Closing).await?
             else {
                 let closed = self.session_record(&scope, id, State::Closed).await?;
-                return Ok(closed.ok_or(EngineError::NotFound)?.0);
+                return Ok(closed.ok_or(EngineError::NotFound("session"))?.0);
             };
             let step = if session.compounded {
                 self.end_entries(&scope, session, version).await

@@ -364,11 +364,13 @@ impl Engine {
         memory_ref: &str,
     ) -> Result<Session, EngineError> {
         caller.require(Permission::MemoryWrite)?;
-        let scope = caller.scope(memory_ref).ok_or(EngineError::NotFound)?;
+        let scope = caller
+            .scope(memory_ref)
+            .ok_or(EngineError::NotFound("session"))?;
         let (session, version) = self
             .open_session(caller.tenant(), &scope.memory_ref)
             .await?
-            .ok_or(EngineError::NotFound)?;
+            .ok_or(EngineError::NotFound("session"))?;
         self.move_to_closing(caller.tenant(), session.clone(), version, Some(caller))
             .await?;
         let id = SessionId::parse(&session.session_id).ok_or(StoreError::Damaged(UNREADABLE))?;

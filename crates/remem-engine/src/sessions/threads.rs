@@ -39,7 +39,9 @@ impl Engine {
         interaction: &str,
     ) -> Result<ThreadClosed, EngineError> {
         caller.require(Permission::MemoryWrite)?;
-        let scope = caller.scope(memory_ref).ok_or(EngineError::NotFound)?;
+        let scope = caller
+            .scope(memory_ref)
+            .ok_or(EngineError::NotFound("memory"))?;
         let interaction = InteractionId::parse(interaction).ok_or(Rejection::MalformedName {
             field: "interaction",
         })?;

@@ -341,10 +341,10 @@ impl Engine {
             .store
             .record(tenant, RecordKind::DeadLetter, &key)
             .await?
-            .ok_or(EngineError::NotFound)?;
+            .ok_or(EngineError::NotFound("dead letter"))?;
         let letter = DeadLetter::read(&record)
             .filter(|one| one.is_shown_to(caller))
-            .ok_or(EngineError::NotFound)?;
+            .ok_or(EngineError::NotFound("dead letter"))?;
         let events = self
             .parts
             .store
@@ -353,7 +353,7 @@ impl Engine {
         let event = events
             .first()
             .filter(|event| event.seq == seq)
-            .ok_or(EngineError::NotFound)?;
+            .ok_or(EngineError::NotFound("dead letter"))?;
         let error = match self.send(tenant, &hook, event).await {
             Attempt::Delivered => None,
             Attempt::Gone => Some("status_410".to_owned()),

@@ -618,7 +618,7 @@ async fn a_model_may_change_the_entry_and_nothing_else() {
         if !taken {
             assert!(matches!(
                 host.engine.undo_rewrite(&host.caller, &calls[0].id).await,
-                Err(EngineError::NotFound)
+                Err(EngineError::NotFound(_))
             ));
             continue;
         }
@@ -650,7 +650,7 @@ async fn a_model_may_change_the_entry_and_nothing_else() {
         assert!(
             matches!(
                 host.engine.undo_rewrite(&host.caller, &calls[0].id).await,
-                Err(EngineError::NotFound)
+                Err(EngineError::NotFound(_))
             ),
             "once"
         );

@@ -96,7 +96,7 @@ async fn equal_jobs_that_wait_become_one() {
         .await
         .unwrap_err();
     assert!(
-        matches!(unknown, EngineError::NotFound),
+        matches!(unknown, EngineError::NotFound(_)),
         "a pass over the host has no jobs"
     );
 }

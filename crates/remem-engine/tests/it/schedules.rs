@@ -228,7 +228,7 @@ async fn schedules_are_set_shown_and_taken_away() {
             .await
             .map(|_| ()),
     ] {
-        assert!(matches!(gone, Err(EngineError::NotFound)));
+        assert!(matches!(gone, Err(EngineError::NotFound(_))));
     }
     node.at(1_000_000);
     assert_eq!(

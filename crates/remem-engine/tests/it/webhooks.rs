@@ -475,7 +475,7 @@ async fn a_failure_is_tried_again_ever_later_and_then_given_up() {
         9
     );
     assert!(again().await.unwrap().delivered);
-    assert!(matches!(again().await, Err(EngineError::NotFound)));
+    assert!(matches!(again().await, Err(EngineError::NotFound(_))));
     assert_eq!(nodes(&world.post.take()), ["a", "a"]);
 }
 

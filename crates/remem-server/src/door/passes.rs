@@ -66,7 +66,7 @@ impl PassDoor for EngineDoor {
         key: Option<&str>,
     ) -> Result<PassRan, Failure> {
         self.caller.require(Permission::MemoryAdmin).map_err(fail)?;
-        let pass = registry::find(name).ok_or(Problem::NotFound)?;
+        let pass = registry::find(name).ok_or(Problem::NotFound("pass"))?;
         if matches!(pass.over, Over::Memory { .. }) {
             return self.run_over_memory(name, run, key).await;
         }

@@ -263,7 +263,9 @@ pub(super) fn budget(query: &ListQuery) -> Result<Option<Budget>, Failure> {
         } else {
             query.query.is_some().then_some("query")
         };
-        return asked.map_or(Ok(None), |field| Err(invalid(field, "needs a tokenBudget")));
+        return asked.map_or(Ok(None), |field| {
+            Err(invalid(field, "requires tokenBudget"))
+        });
     };
     if query.cursor.is_some() {
         return Err(invalid(
@@ -272,7 +274,7 @@ pub(super) fn budget(query: &ListQuery) -> Result<Option<Budget>, Failure> {
         ));
     }
     match (relevance, &query.query) {
-        (true, None) => Err(invalid("query", "is needed to rank by relevance")),
+        (true, None) => Err(invalid("query", "is required for rank relevance")),
         (false, Some(_)) => Err(invalid("query", "needs rank relevance")),
         (_, query) => Ok(Some(Budget {
             tokens,

@@ -8,7 +8,7 @@ use axum::extract::{FromRequest, FromRequestParts, Path, Query, Request};
 use axum::http::{HeaderMap, header, request::Parts};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use remem_core::{Policy, objects};
-use remem_wire::error::{json_hint, query_hint};
+use remem_wire::error::query_hint;
 use remem_wire::{Failure, IDEMPOTENCY_HEADER, Problem};
 use serde::de::DeserializeOwned;
 use std::time::Duration;
@@ -99,9 +99,7 @@ impl<T: DeserializeOwned> FromRequest<App> for JsonBody<T> {
             return Err(Problem::UnsupportedMediaType.into());
         }
         let bytes = read_body(request, app.engine.policy()).await?;
-        let value = objects::from_slice(&bytes).map_err(|error| Problem::MalformedBody {
-            hint: json_hint(&error),
-        })?;
+        let value = objects::from_slice(&bytes).map_err(Problem::from)?;
         Ok(JsonBody(value))
     }
 }
@@ -119,9 +117,7 @@ impl<T: DeserializeOwned + Default> FromRequest<App> for OptionalBody<T> {
         if bytes.is_empty() {
             return Ok(OptionalBody(T::default()));
         }
-        let value = objects::from_slice(&bytes).map_err(|error| Problem::MalformedBody {
-            hint: json_hint(&error),
-        })?;
+        let value = objects::from_slice(&bytes).map_err(Problem::from)?;
         Ok(OptionalBody(value))
     }
 }
@@ -175,7 +171,8 @@ pub(crate) async fn read_body(request: Request, policy: &Policy) -> Result<Vec<u
         Ok(body) => Ok(body.to_bytes().to_vec()),
         Err(error) if error.is::<LengthLimitError>() => Err(too_large()),
         Err(_) => Err(Problem::MalformedBody {
-            hint: "it could not be read".to_owned(),
+            hint: "it broke off".to_owned(),
+            pointer: None,
         }
         .into()),
     }

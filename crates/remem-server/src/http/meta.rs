@@ -135,7 +135,7 @@ pub(super) async fn metrics(State(app): State<App>, headers: HeaderMap) -> Answe
             return Err(Problem::Forbidden(needed).into());
         }
     }
-    let metrics = app.metrics.as_ref().ok_or(Problem::NotFound)?;
+    let metrics = app.metrics.as_ref().ok_or(Problem::NotFound("path"))?;
     Ok((
         [(header::CONTENT_TYPE, "text/plain; version=0.0.4")],
         metrics.render(),

@@ -273,7 +273,7 @@ pub fn router(app: App) -> Router {
 }
 
 async fn not_found() -> Response {
-    render(Problem::NotFound.into())
+    render(Problem::NotFound("path").into())
 }
 
 async fn method_not_allowed() -> Response {

@@ -29,9 +29,10 @@ fn marked(replayed: bool, mut answer: axum::response::Response) -> Answer {
 /// Secrets for one run go their own way, so that they are nowhere kept in clear.
 fn own_secrets(configurable: &mut Map<String, Value>) -> Result<Vec<SecretValue>, Failure> {
     let wrong = || {
-        Failure::from(Problem::MalformedBody {
-            hint: "configurable.secrets must be an object of texts".to_owned(),
-        })
+        Failure::from(Problem::malformed(
+            "/configurable/secrets",
+            "configurable.secrets must be an object of strings",
+        ))
     };
     let Some(secrets) = configurable.remove("secrets") else {
         return Ok(Vec::new());
@@ -61,9 +62,10 @@ pub(super) async fn create_run(
         .into());
     }
     if body.workflow_id.is_some() == body.agent_id.is_some() {
-        return Err(Problem::MalformedBody {
-            hint: "workflowId (or agentId, but not both) is needed".to_owned(),
-        }
+        return Err(Problem::malformed(
+            "/workflowId",
+            "workflowId or agentId is required, not both",
+        )
         .into());
     }
     let mut configurable = body.configurable.unwrap_or_default();
@@ -112,18 +114,18 @@ pub(super) async fn fork_run(
     key: IdempotencyKey,
     JsonBody(body): JsonBody<RunFork>,
 ) -> Answer {
-    let id = target.strip_suffix(":fork").ok_or(Problem::NotFound)?;
+    let id = target
+        .strip_suffix(":fork")
+        .ok_or(Problem::NotFound("run"))?;
     // What the protocol calls a bad request, as distinct from one that cannot be served.
     if body.mode == ForkMode::Branch && body.from_seq.is_none() {
-        return Err(Problem::MalformedBody {
-            hint: "fromSeq is needed for a branch".to_owned(),
-        }
-        .into());
+        return Err(Problem::malformed("/fromSeq", "fromSeq is required in mode branch").into());
     }
     if body.mode == ForkMode::Replay && body.run_options_overlay.is_some() {
-        return Err(Problem::MalformedBody {
-            hint: "runOptionsOverlay is for a branch only".to_owned(),
-        }
+        return Err(Problem::malformed(
+            "/runOptionsOverlay",
+            "runOptionsOverlay is allowed in mode branch only",
+        )
         .into());
     }
     let fork = Fork {
@@ -175,5 +177,5 @@ pub(super) async fn cancel_run(
     params(("runId" = String, Path), ("artifactId" = String, Path)), responses((status = 404, body = ErrorBody)))]
 pub(super) async fn get_artifact(door: EngineDoor, RefAndId(id, _): RefAndId) -> Answer {
     door.engine.run(&door.caller, &id).await.map_err(fail)?;
-    Err(Problem::NotFound.into())
+    Err(Problem::NotFound("run").into())
 }

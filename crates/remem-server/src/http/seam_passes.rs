@@ -100,7 +100,7 @@ async fn compact(door: EngineDoor, JsonBody(body): JsonBody<Compact>) -> Answer 
         .get(&door.caller, &body.memory_ref, id, None)
         .await
         .map_err(fail)?
-        .ok_or(Problem::NotFound)?;
+        .ok_or(Problem::NotFound("pass"))?;
     json(
         StatusCode::OK,
         &value!({"type": "memory.compacted", "payload": payload, "outputContent": entry.content}),

@@ -108,7 +108,7 @@ async fn workspace(door: EngineDoor, JsonBody(op): JsonBody<WorkspaceOp>) -> Ans
                 .file(&caller, &path, None)
                 .await
                 .map_err(fail)?
-                .ok_or(Problem::NotFound)?;
+                .ok_or(Problem::NotFound("path"))?;
             json(
                 StatusCode::OK,
                 &value!({"path": file.path, "version": file.version, "content": file.content}),
@@ -130,19 +130,17 @@ async fn workspace(door: EngineDoor, JsonBody(op): JsonBody<WorkspaceOp>) -> Ans
             if gone {
                 json(StatusCode::OK, &value!({"deleted": true}))
             } else {
-                Err(Problem::NotFound.into())
+                Err(Problem::NotFound("path").into())
             }
         }
-        _ => Err(Problem::MalformedBody {
-            hint: "op must be put, get, list or delete".to_owned(),
-        }
-        .into()),
+        _ => Err(Problem::malformed("/op", "op must be put, get, list or delete").into()),
     }
 }
 
 /// The caller of a tenant that only these checks use.
 async fn sandbox(engine: &Engine, name: &str) -> Result<Caller, Failure> {
-    let tenant = TenantId::parse(&format!("conformance:{name}")).ok_or(Problem::NotFound)?;
+    let tenant =
+        TenantId::parse(&format!("conformance:{name}")).ok_or(Problem::NotFound("path"))?;
     if engine.local_caller(&tenant).await.is_err() {
         engine
             .ensure_tenant(tenant.clone(), ShapePolicy::default())

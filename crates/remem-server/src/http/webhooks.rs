@@ -84,10 +84,9 @@ pub(super) async fn register(
         door.caller
             .require(remem_core::Permission::WebhooksManage)
             .map_err(fail)?;
-        return Err(Problem::MalformedBody {
-            hint: "events must name at least one event type".to_owned(),
-        }
-        .into());
+        return Err(
+            Problem::malformed("/events", "events must name at least one event type").into(),
+        );
     }
     let new = NewWebhook {
         url,

@@ -102,7 +102,7 @@ pub(super) async fn get_file(
         .file(&door.caller, &path, query.version)
         .await
         .map_err(fail)?;
-    answer(file.ok_or(Problem::NotFound)?)
+    answer(file.ok_or(Problem::NotFound("file"))?)
 }
 
 /// Write a file: a new version. With `If-Match` only over the version that it names.
@@ -145,5 +145,5 @@ pub(super) async fn delete_file(
     {
         return Ok(StatusCode::NO_CONTENT.into_response());
     }
-    Err(Problem::NotFound.into())
+    Err(Problem::NotFound("file").into())
 }

@@ -42,7 +42,11 @@ async fn admit(State(app): State<App>, request: Request, next: Next) -> Response
             } else {
                 render(Failure {
                     status: status.as_u16(),
-                    ..Problem::MalformedBody { hint }.into()
+                    ..Problem::MalformedBody {
+                        hint,
+                        pointer: None,
+                    }
+                    .into()
                 })
             }
         }

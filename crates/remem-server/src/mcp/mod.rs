@@ -289,7 +289,12 @@ impl ServerHandler for MemoryTools {
             .and_then(|c| c.as_text())
             .map_or("", |t| t.text.as_str());
         let hint = data_hint(text.trim_start_matches(params::MALFORMED));
-        Ok(answer::<()>(Err(Problem::MalformedBody { hint }.into())).into())
+        Ok(answer::<()>(Err(Problem::MalformedBody {
+            hint,
+            pointer: None,
+        }
+        .into()))
+        .into())
     }
 
     /// The default quotes the method.

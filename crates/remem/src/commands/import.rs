@@ -177,7 +177,7 @@ impl Importer<'_> {
     async fn line(&mut self, number: u64, text: &str) -> anyhow::Result<()> {
         let line: Line = match objects::from_slice(text.as_bytes()) {
             Ok(line) => line,
-            Err(error) => return self.refuse(number, &remem_wire::error::json_hint(&error)),
+            Err(error) => return self.refuse(number, &remem_wire::error::json_hint(&error.source)),
         };
         if line
             .expires_at

@@ -37,7 +37,7 @@ async fn a_commitment_goes_with_its_entry() {
         .unwrap();
     assert!(matches!(
         node.engine.commitment(&node.caller, &one.id).await,
-        Err(EngineError::NotFound)
+        Err(EngineError::NotFound(_))
     ));
     node.at(2 * DAY);
     pass(&node, "fire").await;
@@ -319,7 +319,7 @@ async fn a_key_that_may_write_needs_no_right_to_read() {
             node.engine
                 .tick_heartbeat(&node.caller, "h", &json!(1), 0)
                 .await,
-            Err(EngineError::NotFound)
+            Err(EngineError::NotFound(_))
         ),
         "no seams here"
     );
@@ -327,5 +327,8 @@ async fn a_key_that_may_write_needs_no_right_to_read() {
         .engine
         .rehearse_commitment(&node.caller, "m", "predicate")
         .await;
-    assert!(matches!(rehearsed, Err(EngineError::NotFound)), "nor here");
+    assert!(
+        matches!(rehearsed, Err(EngineError::NotFound(_))),
+        "nor here"
+    );
 }

@@ -175,7 +175,7 @@ async fn submit(engine: &Engine, caller: &Caller, kind: Kind, artifact: Value) -
 fn code<T: std::fmt::Debug>(result: Result<T, EngineError>) -> String {
     match result {
         Err(EngineError::Forbidden(_)) => "scope".to_owned(),
-        Err(EngineError::NotFound) => "not_found".to_owned(),
+        Err(EngineError::NotFound(_)) => "not_found".to_owned(),
         Err(error) => error.code().to_owned(),
         Ok(fine) => format!("{fine:?}"),
     }

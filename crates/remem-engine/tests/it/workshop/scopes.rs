@@ -115,11 +115,11 @@ async fn d06_an_operator_sees_their_own_and_what_is_shared() {
         assert!(engine.sessions(bob, name).await.unwrap().is_empty());
         assert!(matches!(
             engine.audit(bob, name, own.id.as_str()).await,
-            Err(EngineError::NotFound)
+            Err(EngineError::NotFound(_))
         ));
         assert!(matches!(
             engine.delete(bob, name, own.id.as_str(), None).await,
-            Err(EngineError::NotFound)
+            Err(EngineError::NotFound(_))
         ));
         assert!(
             engine

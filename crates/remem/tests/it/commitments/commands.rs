@@ -175,7 +175,7 @@ fn wrong_input(user: &User<'_>) {
         (
             vec!["commitment", "create", MEMORY, "Water the ferns"],
             4,
-            "must tell when, or give at, every, cron or predicate",
+            "has no time in it; set at, every, cron or predicate",
         ),
         (
             vec!["commitment", "create", MEMORY, "x", "--at", "tomorrow"],
