@@ -125,7 +125,7 @@ mod tests {
             (vec![("x.json", GOOD)], "systemPromptRef"),
             (vec![("x.json", climbing.as_str())], "systemPromptRef"),
             (vec![("x.json", class.as_str())], "modelClass must be"),
-            (vec![("x.json", "{canary")], "it is not JSON"),
+            (vec![("x.json", "{canary")], "not JSON"),
             (vec![("x.json", "[]")], "it is not valid"),
             (
                 vec![("prompts/a.md", "p"), ("a.json", GOOD), ("x.json", GOOD)],
