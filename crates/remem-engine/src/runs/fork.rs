@@ -49,13 +49,20 @@ fn is_fact(event: &Event) -> bool {
     )
 }
 
-/// What a replay repeats, as far as it has not been repeated yet; `None` for a run that acts on its
-/// own.
-pub(super) async fn facts_to_repeat(
+/// The part of a finished run's log that a replay repeats.
+pub(super) struct Recording {
+    /// The facts that the replay has not repeated yet, oldest first.
+    pub facts: VecDeque<Event>,
+    /// How long the recorded run took; a replay reports the same figure.
+    pub duration_ms: Option<u64>,
+}
+
+/// Reads the recording that a replay repeats; `None` for a run that acts on its own.
+pub(super) async fn recording(
     engine: &Engine,
     tenant: &TenantId,
     run: &Run,
-) -> Result<Option<VecDeque<Event>>, EngineError> {
+) -> Result<Option<Recording>, EngineError> {
     let Some(source) = run
         .state
         .source
@@ -71,12 +78,14 @@ pub(super) async fn facts_to_repeat(
         .iter()
         .filter(|event| is_fact(event))
         .count();
-    let facts = engine
-        .whole_log(tenant, &source)
-        .await?
-        .into_iter()
-        .filter(is_fact);
-    Ok(Some(facts.skip(repeated).collect()))
+    let log = engine.whole_log(tenant, &source).await?;
+    let duration_ms = log.iter().find_map(|event| match &event.body {
+        EventBody::RunCompleted(ended) => Some(ended.duration_ms),
+        EventBody::RunFailed(failed) => Some(failed.duration_ms),
+        _ => None,
+    });
+    let facts = log.into_iter().filter(is_fact).skip(repeated).collect();
+    Ok(Some(Recording { facts, duration_ms }))
 }
 
 impl Engine {

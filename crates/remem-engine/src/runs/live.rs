@@ -103,6 +103,8 @@ pub(crate) struct Live<'e> {
     pub(super) reads_of_node: u32,
     /// What an earlier run recorded, if this one only repeats it.
     pub(super) facts: Option<VecDeque<Event>>,
+    /// How long the repeated run took, if this run repeats one that reached its end.
+    pub(super) recorded_duration_ms: Option<u64>,
 }
 
 impl<'e> Live<'e> {
@@ -164,6 +166,7 @@ impl<'e> Live<'e> {
             variables: vec![],
             document: Map::new(),
         };
+        let recording = super::fork::recording(engine, tenant, &run).await?;
         let mut live = Live {
             engine,
             tenant: tenant.clone(),
@@ -171,7 +174,8 @@ impl<'e> Live<'e> {
             policy,
             rules: engine.rules(tenant).await?,
             secrets: RunSecrets::default(),
-            facts: super::fork::facts_to_repeat(engine, tenant, &run).await?,
+            recorded_duration_ms: recording.as_ref().and_then(|one| one.duration_ms),
+            facts: recording.map(|one| one.facts),
             run,
             version,
             revision,

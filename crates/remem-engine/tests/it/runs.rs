@@ -2,11 +2,12 @@
 //! Each effect happens once, the log has no gap, and there is one last event.
 
 use remem_core::redact::SecretValue;
-use remem_core::{EventKind, RecordKind, RunStatus};
+use remem_core::run::ForkMode;
+use remem_core::{EventBody, EventKind, RecordKind, RunStatus};
 use remem_engine::ports::Clock;
 use remem_engine::recall::ListRequest;
 use remem_engine::registry::{self, Mode};
-use remem_engine::runs::{NewRun, Run};
+use remem_engine::runs::{Fork, NewRun, Run};
 use remem_engine::{Caller, Engine, EngineError, runner};
 use remem_testkit::{NOON, TestEnv, TestHost, cases, wait_for, wait_until};
 use serde_json::json;
@@ -182,6 +183,38 @@ async fn another_process_takes_up_what_one_left() {
             .is_empty(),
         "nothing is held any more"
     );
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_replay_repeats_how_long_the_run_took() {
+    let env = TestEnv::sqlite();
+    let first = env.host().await;
+    let run = start(&first.engine, &first.caller).await;
+    drop(first);
+    let TestHost { engine, caller, .. } = env.host().await;
+    let (_stop, stopping) = watch::channel(false);
+    runner::start_runs(&engine, &stopping);
+    env.clock.set(NOON.plus_ms(6_000));
+    let pass = registry::find("runs").unwrap();
+    let taken_up = engine.run_pass(pass, caller.tenant(), Mode::Apply).await;
+    assert_eq!(taken_up.unwrap().changed, 1);
+    until_ended(&engine, &caller, &run).await;
+    let replay = Fork {
+        mode: ForkMode::Replay,
+        from_seq: None,
+        overlay: None,
+    };
+    let forked = engine.fork_run(&caller, run.id.as_str(), replay, None);
+    let forked = forked.await.unwrap().run;
+    until_ended(&engine, &caller, &forked).await;
+    for id in [&run.id, &forked.id] {
+        let log = engine.run_events(&caller, id.as_str(), 0).await.unwrap().0;
+        let last = &log.last().unwrap().body;
+        assert!(
+            matches!(last, EventBody::RunCompleted(ended) if ended.duration_ms == 6_000),
+            "{last:?}"
+        );
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
