@@ -1,4 +1,4 @@
-"""Two others with the texts, vectors and queries that `remem-bench recall --peers PYTHON` hands over: LanceDB (full text and IVF-PQ,
+"""Two peers with the texts, vectors and queries that `remem-bench recall --peers PYTHON` hands over: LanceDB (full text and IVF-PQ,
 its own hybrid query) and SQLite with FTS5 and sqlite-vec (a scan, fused by reciprocal rank). Prints the same figures as the benchmark.
 
 Needs: pip install lancedb sqlite-vec apsw numpy pyarrow

@@ -1,6 +1,6 @@
-//! The leanest HTTP/1.1 client that keeps its connection: the load must cost the machine as little
-//! as possible, because client and server share it. Knows answers with a `content-length` and
-//! nothing else.
+//! A minimal HTTP/1.1 client that keeps its connection: the load must cost the machine as little as
+//! possible, because client and server share it. Reads answers with a `content-length` and no
+//! others.
 
 use anyhow::{Context, bail, ensure};
 use std::io::{BufRead, BufReader, Read, Write};
@@ -10,7 +10,7 @@ use std::time::Duration;
 const PREFIX: &str = "/v1/host/remembrancer";
 const TIMEOUT: Duration = Duration::from_secs(30);
 
-/// One connection.
+/// One open connection to a server.
 pub struct Client {
     stream: BufReader<TcpStream>,
     line: String,
@@ -32,7 +32,7 @@ impl Request {
         Request::keyed_post(key, path, body, None)
     }
 
-    /// A write that may be repeated.
+    /// A write with an optional idempotency key, so that it may be repeated.
     pub fn keyed_post(key: &str, path: &str, body: &str, idempotency: Option<&str>) -> Request {
         let repeat = idempotency
             .map(|key| format!("idempotency-key: {key}\r\n"))
@@ -65,8 +65,8 @@ impl Client {
         })
     }
 
-    /// Sends and waits for the whole answer. Anything but a success is an error: a benchmark of
-    /// refusals means nothing.
+    /// Sends a request and waits for the whole answer. Any status but success is an error: a
+    /// benchmark of refusals means nothing.
     pub fn send(&mut self, request: &Request) -> anyhow::Result<&[u8]> {
         self.stream.get_mut().write_all(&request.0)?;
         let status = self.head()?;

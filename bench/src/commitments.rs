@@ -1,6 +1,6 @@
-//! `commitments`: reading promises out of entries, and firing what is due, in this process, on the
-//! embedded store and on PostgreSQL. The peer of firing is a plain loop that claims row after row,
-//! with neither events nor runs.
+//! `commitments`: recognising commitments in entries, and firing those that are due, in this
+//! process, on the embedded store and on PostgreSQL. The peer of firing is a plain loop that claims
+//! row after row, without events or runs.
 
 use crate::Setup;
 use crate::corpus::Contents;
@@ -25,29 +25,29 @@ use tokio::task::JoinSet;
 
 const ENTRIES: usize = 20_000;
 const DUE: usize = 10_000;
-/// Entries of one transaction while the store is filled.
+/// The number of entries of one transaction while the store is filled.
 const FILL: usize = 500;
-/// Commitments of one memory: as many may have runs under way.
-const A_MEMORY: usize = 500;
+/// The number of commitments of one memory: as many may have unfinished runs.
+const COMMITMENTS_PER_MEMORY: usize = 500;
 const HOUR_MS: i64 = 3_600_000;
 
-/// The machine's clock, put forward: what lies ahead comes due at once.
-struct Ahead(AtomicI64);
+/// The machine's clock plus an offset, so that future instants can be made due at once.
+struct OffsetClock(AtomicI64);
 
-impl Clock for Ahead {
+impl Clock for OffsetClock {
     fn now(&self) -> Timestamp {
         SystemClock.now().plus_ms(self.0.load(Ordering::SeqCst))
     }
 }
 
-struct Bench {
+struct CommitmentBench {
     engine: Arc<Engine>,
     caller: Caller,
     store: Arc<dyn Store>,
-    clock: Arc<Ahead>,
+    clock: Arc<OffsetClock>,
 }
 
-fn told(error: remem_engine::EngineError) -> anyhow::Error {
+fn to_anyhow(error: remem_engine::EngineError) -> anyhow::Error {
     anyhow!("{error}")
 }
 
@@ -66,15 +66,20 @@ pub fn run(setup: &Setup) -> anyhow::Result<()> {
     ]);
     let peer = sqlite_rows(&setup.fresh("peer-")?)?;
     for runs in [false, true] {
-        let sample = runtime.block_on(async { Bench::sqlite(setup).await?.fired(runs).await })?;
+        let sample =
+            runtime.block_on(async { CommitmentBench::sqlite(setup).await?.fired(runs).await })?;
         table.row(cells("SQLite", runs, &sample, peer));
     }
     let server = Server::start(setup)?;
     let peer = postgres_rows(&server.fresh()?)?;
     for runs in [false, true] {
         let database = server.fresh()?;
-        let sample =
-            runtime.block_on(async { Bench::postgres(&database.url).await?.fired(runs).await })?;
+        let sample = runtime.block_on(async {
+            CommitmentBench::postgres(&database.url)
+                .await?
+                .fired(runs)
+                .await
+        })?;
         table.row(cells("PostgreSQL", runs, &sample, peer));
     }
     table.print("## Commitments: firing, from the instant to the commit");
@@ -102,9 +107,12 @@ fn cells(store: &str, runs: bool, sample: &Sample, peer: f64) -> [String; 6] {
     ]
 }
 
-impl Bench {
-    async fn over(store: Arc<dyn Store>, directory: Arc<dyn Directory>) -> anyhow::Result<Bench> {
-        let clock = Arc::new(Ahead(AtomicI64::new(0)));
+impl CommitmentBench {
+    async fn over(
+        store: Arc<dyn Store>,
+        directory: Arc<dyn Directory>,
+    ) -> anyhow::Result<CommitmentBench> {
+        let clock = Arc::new(OffsetClock(AtomicI64::new(0)));
         let parts = Parts::new(
             store.clone(),
             directory,
@@ -125,12 +133,12 @@ impl Bench {
             principal: None,
             trust: None,
         };
-        engine.add_key("bench", request).await.map_err(told)?;
+        engine.add_key("bench", request).await.map_err(to_anyhow)?;
         let caller = engine
             .authenticate("bench")
             .await
             .map_err(|denied| anyhow!("{denied}"))?;
-        Ok(Bench {
+        Ok(CommitmentBench {
             engine,
             caller,
             store,
@@ -138,19 +146,19 @@ impl Bench {
         })
     }
 
-    async fn sqlite(setup: &Setup) -> anyhow::Result<Bench> {
+    async fn sqlite(setup: &Setup) -> anyhow::Result<CommitmentBench> {
         let location = Location::Folder(setup.fresh("commitments")?);
-        Bench::over(
+        CommitmentBench::over(
             Arc::new(SqliteStore::open(location.clone(), 4)?),
             Arc::new(SqliteDirectory::open(&location)?),
         )
         .await
     }
 
-    async fn postgres(url: &str) -> anyhow::Result<Bench> {
+    async fn postgres(url: &str) -> anyhow::Result<CommitmentBench> {
         let store = database::store(url).await?;
         let directory = Arc::new(store.directory());
-        Bench::over(Arc::new(store), directory).await
+        CommitmentBench::over(Arc::new(store), directory).await
     }
 
     async fn pass(&self, name: &str) -> anyhow::Result<u64> {
@@ -159,18 +167,18 @@ impl Bench {
             .engine
             .run_pass(pass, self.caller.tenant(), Mode::Apply)
             .await
-            .map_err(told)?;
+            .map_err(to_anyhow)?;
         Ok(report.examined)
     }
 
-    /// Makes them, lets them all come due at one instant, and fires until nothing is left.
+    /// Makes the commitments, makes them all due at one instant, and fires until none is left.
     async fn fired(&self, runs: bool) -> anyhow::Result<Sample> {
         let workflow = json!({"id": "remind", "nodes": [{"id": "a", "typeId": "core.noop"}]});
         let workflow = workflow.as_object().cloned().unwrap_or_default();
         self.engine
             .put_workflow(&self.caller, "remind", workflow)
             .await
-            .map_err(told)?;
+            .map_err(to_anyhow)?;
         let at = self.clock.now().plus_ms(HOUR_MS);
         let mut tasks = JoinSet::new();
         for first in 0..32 {
@@ -190,14 +198,19 @@ impl Bench {
                         ..NewCommitment::default()
                     };
                     engine
-                        .create_commitment(&caller, &format!("m{}", n / A_MEMORY), new, None)
+                        .create_commitment(
+                            &caller,
+                            &format!("m{}", n / COMMITMENTS_PER_MEMORY),
+                            new,
+                            None,
+                        )
                         .await?;
                 }
                 Ok::<(), remem_engine::EngineError>(())
             });
         }
         while let Some(made) = tasks.join_next().await {
-            made?.map_err(told)?;
+            made?.map_err(to_anyhow)?;
         }
         let left = at.0 - self.clock.now().0;
         self.clock.0.fetch_add(left, Ordering::SeqCst);
@@ -227,7 +240,7 @@ impl Bench {
     }
 }
 
-/// Reading promises: of texts that promise nothing, and of texts that all do.
+/// Recognises commitments: in texts without one, and in texts that all have one.
 async fn inferred(setup: &Setup) -> anyhow::Result<()> {
     let contents = Contents::new();
     let mut table = Table::new(&[
@@ -238,7 +251,7 @@ async fn inferred(setup: &Setup) -> anyhow::Result<()> {
         "read : stored",
     ]);
     for promises in [false, true] {
-        let bench = Bench::sqlite(setup).await?;
+        let bench = CommitmentBench::sqlite(setup).await?;
         let text = |n: usize| match promises {
             false => contents.at(n),
             true => format!(
@@ -258,7 +271,7 @@ async fn inferred(setup: &Setup) -> anyhow::Result<()> {
                 .engine
                 .put(&bench.caller, "m", drafts, None)
                 .await
-                .map_err(told)?;
+                .map_err(to_anyhow)?;
         }
         let stored = begun.elapsed().as_secs_f64();
         let begun = Instant::now();
@@ -300,7 +313,7 @@ async fn inferred(setup: &Setup) -> anyhow::Result<()> {
 const ROWS: &str = "CREATE TABLE job (id INTEGER PRIMARY KEY, due INTEGER NOT NULL, done INTEGER NOT NULL DEFAULT 0);
      CREATE INDEX job_due ON job (due) WHERE done = 0; CREATE TABLE fired (id INTEGER PRIMARY KEY, at INTEGER NOT NULL);";
 
-/// A transaction a row, as durable as the host's.
+/// One transaction for each row, as durable as the host's.
 fn sqlite_rows(folder: &Path) -> anyhow::Result<f64> {
     let db = rusqlite::Connection::open(folder.join("peer.db"))?;
     db.execute_batch("PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL;")?;
@@ -326,7 +339,7 @@ fn sqlite_rows(folder: &Path) -> anyhow::Result<f64> {
     Ok(DUE as f64 / begun.elapsed().as_secs_f64())
 }
 
-/// One statement and one commit a row, on one connection.
+/// One statement and one commit for each row, on one connection.
 fn postgres_rows(database: &Database<'_>) -> anyhow::Result<f64> {
     let session = Session::open(&database.url)?;
     session.batch(&ROWS.replace("INTEGER", "bigint"))?;

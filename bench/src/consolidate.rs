@@ -1,7 +1,7 @@
 //! `consolidate`: the plan of consolidation in this process, without a store: time and comparisons
-//! an entry, memory beyond the corpus, whether planted near-duplicates are found and planted traps
-//! left alone, and whether a second pass finds nothing. The peer compares every entry with every
-//! leader.
+//! for each entry, memory beyond the corpus, whether planted near-duplicates are found and planted
+//! traps left alone, and whether a second pass finds nothing. The peer compares every entry with
+//! every leader.
 
 use crate::corpus::Contents;
 use crate::facts::{self, process_bytes, thread_time};
@@ -14,11 +14,11 @@ use remem_core::{Timestamp, Trust};
 use std::collections::HashSet;
 use std::time::Duration;
 
-/// Of a hundred entries so many repeat an earlier one in slightly other words, and so many differ
-/// in one thing that matters.
+/// Percent of the entries that repeat an earlier one in slightly other words, and percent that
+/// differ from an earlier one in one thing that matters.
 const NEAR_DUPLICATES: usize = 10;
 const TRAPS: usize = 5;
-/// The peer's time grows with the square.
+/// The sizes at which all pairs are compared; the time grows with the square.
 const ALL_PAIRS: [usize; 2] = [5_000, 10_000];
 const ALL_PAIRS_TIME_MAX: Duration = Duration::from_secs(60);
 const NAMES: [&str; 8] = [
@@ -57,10 +57,11 @@ fn row(contents: &Contents, size: usize) -> anyhow::Result<Vec<String>> {
     let begun = now()?;
     let signatures: Vec<Signature> = corpus
         .iter()
-        .map(|told| Signature::of(&told.item))
+        .map(|entry| Signature::of(&entry.item))
         .collect();
     let signing = now()? - begun;
-    // Signatures are stored with the entries: what counts is what the planner keeps of both.
+    // Signatures are stored with the entries: what counts is the memory that the planner itself
+    // uses.
     let before = lowest_memory()?;
     let first = plan(&corpus, &signatures, |_| true)?;
     let memory = process_bytes(std::process::id(), "VmHWM")?.saturating_sub(before);
@@ -77,13 +78,13 @@ fn row(contents: &Contents, size: usize) -> anyhow::Result<Vec<String>> {
     let planted = size
         - corpus
             .iter()
-            .map(|told| told.fact)
+            .map(|entry| entry.fact)
             .collect::<HashSet<_>>()
             .len();
     let out = size - gone.len();
     let survivors: Vec<usize> = (0..size).filter(|row| !gone.contains(row)).collect();
     let again = plan_rows(&corpus, &signatures, &survivors, |_| true)?;
-    // Whatever came in the last hundredth of the time is new.
+    // The entries of the last hundredth of the time are the new ones.
     let nightly = plan_rows(&corpus, &signatures, &survivors, |row| {
         row >= size - size / 100
     })?;
@@ -115,8 +116,8 @@ fn row(contents: &Contents, size: usize) -> anyhow::Result<Vec<String>> {
     ])
 }
 
-/// An entry; those of one fact say the same.
-struct Told {
+/// An entry; entries of one fact say the same.
+struct FactEntry {
     item: Item,
     fact: u64,
 }
@@ -125,11 +126,11 @@ struct Told {
 pub fn texts(contents: &Contents, size: usize) -> Vec<String> {
     corpus(contents, size)
         .into_iter()
-        .map(|told| told.item.text)
+        .map(|entry| entry.item.text)
         .collect()
 }
 
-fn corpus(contents: &Contents, size: usize) -> Vec<Told> {
+fn corpus(contents: &Contents, size: usize) -> Vec<FactEntry> {
     let mut random = Random::new(42);
     let mut facts: Vec<Fact> = Vec::with_capacity(size);
     let mut corpus = Vec::with_capacity(size);
@@ -148,7 +149,7 @@ fn corpus(contents: &Contents, size: usize) -> Vec<Told> {
             }
         };
         facts.push(fact);
-        corpus.push(Told {
+        corpus.push(FactEntry {
             fact: fact.digest(),
             item: Item::plain(text),
         });
@@ -241,7 +242,7 @@ struct Planned {
 }
 
 fn plan(
-    corpus: &[Told],
+    corpus: &[FactEntry],
     signatures: &[Signature],
     fresh: impl Fn(usize) -> bool,
 ) -> anyhow::Result<Planned> {
@@ -254,7 +255,7 @@ fn plan(
 }
 
 fn plan_rows(
-    corpus: &[Told],
+    corpus: &[FactEntry],
     signatures: &[Signature],
     rows: &[usize],
     fresh: impl Fn(usize) -> bool,
@@ -284,7 +285,7 @@ fn plan_rows(
     })
 }
 
-/// Every entry against every leader, with sets of trigrams that were made once.
+/// Compares every entry with every leader, with sets of trigrams that were made once.
 fn all_pairs(contents: &Contents) -> anyhow::Result<()> {
     let mut table = Table::new(&[
         "Entries",
@@ -302,7 +303,7 @@ fn all_pairs(contents: &Contents) -> anyhow::Result<()> {
         let begun = now()?;
         let sets: Vec<Vec<u32>> = corpus
             .iter()
-            .map(|told| trigrams(&told.item.text))
+            .map(|entry| trigrams(&entry.item.text))
             .collect();
         let mut leaders: Vec<usize> = Vec::new();
         for at in (0..size).rev() {
@@ -319,7 +320,7 @@ fn all_pairs(contents: &Contents) -> anyhow::Result<()> {
         let begun = now()?;
         let signatures: Vec<Signature> = corpus
             .iter()
-            .map(|told| Signature::of(&told.item))
+            .map(|entry| Signature::of(&entry.item))
             .collect();
         let ours = plan(&corpus, &signatures, |_| true)?;
         let time = now()? - begun;
@@ -336,12 +337,12 @@ fn all_pairs(contents: &Contents) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Processor time of this thread: others may use the machine meanwhile.
+/// The processor time of this thread, which other programs on the machine do not change.
 fn now() -> anyhow::Result<Duration> {
     thread_time().context("the system does not tell the processor time of a thread")
 }
 
-/// Memory in use, from where the next peak is counted.
+/// The memory in use now; the next peak is measured from here.
 fn lowest_memory() -> anyhow::Result<u64> {
     facts::forget_peak()?;
     process_bytes(std::process::id(), "VmRSS")

@@ -1,5 +1,5 @@
-//! Who used the processor while a figure was taken: the database, the host, or the load. They share
-//! the machine, so this says which of them a figure is bound by.
+//! The processor time of the database, the host and the load while a figure is measured. They share
+//! the machine, so this shows which of them limits a figure.
 
 use crate::database::Server;
 use crate::facts;
@@ -7,10 +7,10 @@ use crate::host::Host;
 use crate::table::number;
 use std::time::Instant;
 
-/// Column heads of `Watch::cells`.
+/// The column heads for the cells of `CoreUsage::cells`.
 pub const HEADS: [&str; 3] = ["cores: PostgreSQL", "cores: remem", "cores: load"];
 
-/// Ticks of the database, the hosts and this process.
+/// A measurement of ticks of the database, the hosts and this process.
 pub struct Watch {
     begun: Instant,
     before: [u64; 3],
@@ -36,7 +36,7 @@ impl Watch {
         }
     }
 
-    /// Cores that each of them kept busy since the start.
+    /// The number of cores that each of them kept busy since the start.
     pub fn cells(&self, server: &Server, hosts: &[&Host]) -> [String; 3] {
         let now = ticks(server, hosts);
         let seconds = self.begun.elapsed().as_secs_f64();

@@ -1,5 +1,5 @@
-//! The entries that `reads`, `import` and `footprint` work on: one file of JSON lines, and one data
-//! directory that holds it, shared by whatever runs in one go.
+//! The entries for `reads`, `import` and `footprint`: one file of JSON lines, and one data
+//! directory with them, shared by all benchmarks of one run.
 
 use crate::host::{self, command, timed};
 use crate::text::{Random, Vocabulary};
@@ -10,16 +10,16 @@ use std::path::{Path, PathBuf};
 
 /// The memory that holds the corpus.
 pub const MEMORY: &str = "bench";
-/// About how long a text is.
+/// The approximate length of a text.
 pub const CONTENT_BYTES: usize = 200;
-/// Words in all; with texts of this kind and number most of them come up.
+/// The number of different words; most of them occur in texts of this kind and number.
 const WORDS: usize = 20_000;
-/// Every entry carries one of so many tags.
+/// The number of tags; every entry has one of them.
 const TAGS: usize = 20;
-/// When the first entry was written; each further one is a second later.
+/// The creation time of the first entry; each further one is a second later.
 const FIRST_MS: u64 = 1_700_000_000_000;
 
-/// Makes contents: the same number gives the same text.
+/// Makes the texts of entries: the same number gives the same text.
 pub struct Contents(pub Vocabulary);
 
 impl Contents {
@@ -33,7 +33,7 @@ impl Contents {
     }
 }
 
-/// The id of an entry.
+/// The id of the entry with this number.
 pub fn id(number: usize) -> String {
     format!("bench-{number:07}")
 }
@@ -41,10 +41,10 @@ pub fn id(number: usize) -> String {
 pub struct Corpus {
     pub file: PathBuf,
     pub bytes: u64,
-    /// Bytes of the texts alone.
+    /// The bytes of the texts alone.
     pub content_bytes: u64,
     pub contents: Contents,
-    /// A data directory with all of it, once there is one.
+    /// A data directory with all entries, once there is one.
     loaded: Option<PathBuf>,
 }
 
@@ -77,12 +77,12 @@ impl Corpus {
         })
     }
 
-    /// Remembers a data directory that was filled by a benchmark.
+    /// Registers a data directory that a benchmark has filled.
     pub fn filled(&mut self, data: PathBuf) {
         self.loaded = Some(data);
     }
 
-    /// A data directory with all entries; filled now if no benchmark has done it.
+    /// A data directory with all entries; filled now if no benchmark has done so.
     pub fn loaded(&mut self, setup: &Setup) -> anyhow::Result<PathBuf> {
         if let Some(data) = &self.loaded {
             return Ok(data.clone());

@@ -1,6 +1,6 @@
 //! A PostgreSQL server of the benchmark's own, on the disk to be measured, and databases in it, one
-//! for each figure. A shell waits beside it for the end of this process, however that comes, and
-//! then stops the server.
+//! for each figure. A shell process beside it waits for the end of this process, however that
+//! comes, and then stops the server.
 
 use crate::Setup;
 use crate::host::{Host, command, timed};
@@ -17,29 +17,29 @@ use tokio::runtime::{Builder, Runtime};
 use tokio_postgres::types::ToSql;
 use tokio_postgres::{Client, NoTls, Row};
 
-/// What the shell beside the server does: waits until its input ends, then stops the server.
+/// The script of the shell beside the server: it waits until its input ends, then stops the server.
 const GUARD: &str = "read -r _; exec \"$1\" stop \"$2\"";
 
 /// A running server. Dropping it stops it and removes its data.
 pub struct Server {
-    /// The superuser's, without the name of a database.
+    /// The URL of the superuser, without the name of a database.
     url: String,
     /// The process whose children serve the connections; 0 if it is not on this machine.
     postmaster: u32,
     databases: AtomicUsize,
-    /// What stops the server; absent for one that somebody else started.
+    /// The process that stops the server; absent for a server that was started elsewhere.
     guard: Option<Child>,
 }
 
 impl Server {
     pub fn start(setup: &Setup) -> anyhow::Result<Server> {
-        // The server may run as another user, who has to get through.
+        // The server may run as another user, who needs access to the folder.
         std::fs::set_permissions(setup.folder.path(), PermissionsExt::from_mode(0o755))?;
         let folder = setup.folder.path().canonicalize()?.join("postgres");
         let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../scripts/postgres");
         let mut guard = Command::new("sh");
         guard.args(["-c", GUARD, "guard"]).arg(&script).arg(&folder);
-        // A group of its own: an interrupt at the keyboard must not end it.
+        // It has a process group of its own, so that an interrupt at the keyboard does not end it.
         let guard = guard
             .process_group(0)
             .stdin(Stdio::piped())
@@ -91,25 +91,26 @@ impl Server {
         Ok(server)
     }
 
-    /// The process that all processes of the server are children of, if it is on this machine.
+    /// The parent process of all processes of the server, if it is on this machine.
     pub fn postmaster(&self) -> Option<u32> {
         (self.postmaster > 0).then_some(self.postmaster)
     }
 
-    /// Processor time of the whole server so far, in ticks.
+    /// The processor time of the whole server so far, in ticks.
     pub fn ticks(&self) -> u64 {
         facts::ticks_of_family(self.postmaster)
     }
 
-    /// A connection as the superuser.
+    /// Opens a connection as the superuser.
     pub fn admin(&self) -> anyhow::Result<Session> {
         Session::open(&format!("{}/postgres", self.url))
     }
 
-    /// An empty database; gone when dropped.
+    /// Makes an empty database, which is removed when dropped.
     pub fn fresh(&self) -> anyhow::Result<Database<'_>> {
         let number = self.databases.fetch_add(1, Ordering::SeqCst);
-        // Others may use a server that somebody else started.
+        // A server that was started elsewhere may have other users, so the name holds the process
+        // id.
         let name = format!("bench_{}_{number}", std::process::id());
         self.admin()?.batch(&format!("CREATE DATABASE {name}"))?;
         Ok(Database {
@@ -119,7 +120,7 @@ impl Server {
         })
     }
 
-    /// What decides about its speed and its durability.
+    /// The settings that decide about its speed and its durability.
     pub fn settings(&self) -> anyhow::Result<String> {
         let names = [
             "server_version",
@@ -142,28 +143,28 @@ impl Drop for Server {
     fn drop(&mut self) {
         if let Some(guard) = &mut self.guard {
             drop(guard.stdin.take());
-            let _ = guard.wait(); // it has said nothing that could be passed on
+            let _ = guard.wait(); // its output is discarded, so there is nothing to report
         }
     }
 }
 
 pub struct Database<'a> {
     server: &'a Server,
-    /// The superuser's.
+    /// The URL of the superuser.
     pub url: String,
     name: String,
 }
 
 impl Database<'_> {
-    /// Prepares it for the host; answers the URL that the host uses.
+    /// Prepares the database for the host; returns the URL that the host uses.
     pub fn migrate(&self, setup: &Setup) -> anyhow::Result<String> {
         let mut command = command(setup, &setup.fresh("migrate-")?);
         command.args(["--database", &self.url, "migrate"]);
         Ok(timed(command)?.1.trim().to_owned())
     }
 
-    /// What autovacuum would do in a while: searches need a visibility map, plans need statistics.
-    /// Answers its size in bytes.
+    /// Does the work of autovacuum now: searches need a visibility map, plans need statistics.
+    /// Returns the size in bytes.
     pub fn settle(&self) -> anyhow::Result<u64> {
         let session = Session::open(&self.url)?;
         session.batch("VACUUM ANALYZE")?;
@@ -177,7 +178,7 @@ impl Database<'_> {
         Ok(bytes)
     }
 
-    /// Drops it and the roles that were made for it.
+    /// Drops the database and the roles that were made for it.
     fn remove(&self, session: &Session) -> anyhow::Result<()> {
         session.batch(&format!("DROP DATABASE {} WITH (FORCE)", self.name))?;
         let roles = session.query(
@@ -193,7 +194,7 @@ impl Database<'_> {
 
 impl Drop for Database<'_> {
     fn drop(&mut self) {
-        // If this fails, the server's end does it.
+        // If this fails, the database is removed with the server.
         let _ = self
             .server
             .admin()
@@ -201,17 +202,17 @@ impl Drop for Database<'_> {
     }
 }
 
-/// A node of the host on a database.
+/// Starts a node of the host on a database.
 pub fn node(setup: &Setup, url: &str) -> anyhow::Result<Host> {
     Host::start_with(setup, &setup.fresh("node-")?, &["--database", url])
 }
 
-/// The host's store on an empty database, in this process.
+/// Opens the host's store on an empty database, in this process.
 pub async fn store(url: &str) -> anyhow::Result<PostgresStore> {
     store_with(url, EXACT_MAX).await
 }
 
-/// The same with another number of vectors that are compared one by one.
+/// The same with another number of vectors up to which all are compared.
 pub async fn store_with(url: &str, exact_max: u32) -> anyhow::Result<PostgresStore> {
     migrate(
         &Target::parse(url).map_err(|error| anyhow!("{error}"))?,

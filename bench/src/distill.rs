@@ -1,6 +1,6 @@
-//! What distillation keeps: of questions about long conversations, how many can still be answered
-//! from a tenth, a quarter or half of the text, beside other ways to choose; and how long the plan
-//! takes.
+//! Measures what distillation keeps: the share of questions about long conversations that can still
+//! be answered from a tenth, a quarter or half of the text, compared with other ways to choose; and
+//! the time of the plan.
 
 use crate::keepers::KEEPERS;
 use crate::locomo::{self, Conversation, Score};
@@ -11,9 +11,9 @@ use remem_engine::tokens::O200k;
 use std::path::Path;
 use std::time::Instant;
 
-/// Percent of the tokens that are kept.
+/// The percentages of the tokens that are kept.
 const SHARES: [u64; 3] = [10, 25, 50];
-/// Sources of the plan that is timed.
+/// The number of sources of the plan that is timed.
 const SOURCES: usize = 5_000;
 const PLANS: usize = 5;
 
@@ -47,7 +47,7 @@ fn quality(name: &str, conversations: &[Conversation]) {
                     .iter()
                     .map(|turn| O200k::count(&turn.text))
                     .sum();
-                // What is kept is read and written.
+                // Tokens that are kept are counted twice, because they are read and written.
                 locomo::score(
                     conversation,
                     &keep(conversation, 2 * tokens as u64 * share / 100),

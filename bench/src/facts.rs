@@ -1,5 +1,5 @@
-//! Facts about the machine: what it is, and how much of it others used while this ran. Reads
-//! Linux's /proc; on other systems the facts are missing and the figures still come.
+//! Facts about the machine: its hardware, and how much of it other programs used during the run.
+//! Reads Linux's /proc; on other systems the facts are missing and the figures still come.
 
 use crate::floor;
 use crate::table::{Table, ms, number};
@@ -8,7 +8,7 @@ use std::fs;
 use std::path::Path;
 use std::time::Duration;
 
-/// Prints what a reader needs to compare figures with those of another machine.
+/// Prints the facts that a reader needs to compare figures with those of another machine.
 pub fn print(folder: &Path) -> anyhow::Result<()> {
     let flush = floor::appends(folder, Duration::from_secs(1))?;
     let rewrite = floor::rewrites(folder, Duration::from_secs(1))?;
@@ -48,7 +48,7 @@ pub fn print(folder: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Refuses a folder in memory: flushing to it costs nothing, and the figures would say nothing.
+/// Refuses a folder in memory: a flush to it costs nothing, so the figures would mean nothing.
 pub fn on_disk(folder: &Path) -> anyhow::Result<()> {
     match file_system(folder).as_deref() {
         Some(kind @ ("tmpfs" | "ramfs")) => {
@@ -68,7 +68,7 @@ fn field(path: &str, name: &str) -> Option<String> {
     Some(line.split_once(':')?.1.trim().to_owned())
 }
 
-/// The one, five and fifteen minute averages.
+/// The load averages of one, five and fifteen minutes.
 pub fn load_average() -> Option<String> {
     Some(
         read("/proc/loadavg")?
@@ -79,7 +79,7 @@ pub fn load_average() -> Option<String> {
     )
 }
 
-/// The kind of file system a folder is on: that of the longest mount point above it.
+/// The kind of file system that a folder is on: that of the longest mount point above it.
 fn file_system(folder: &Path) -> Option<String> {
     let folder = folder.canonicalize().ok()?;
     let mounts = read("/proc/self/mountinfo")?;
@@ -103,7 +103,7 @@ fn file_system(folder: &Path) -> Option<String> {
         .map(|(_, kind)| kind)
 }
 
-/// A status line of a process, in bytes: `VmRSS`, `VmHWM`.
+/// A value from the status of a process, in bytes: `VmRSS`, `VmHWM`.
 pub fn process_bytes(pid: u32, name: &str) -> anyhow::Result<u64> {
     let text = field(&format!("/proc/{pid}/status"), name)
         .with_context(|| format!("the system does not tell {name}"))?;
@@ -111,13 +111,13 @@ pub fn process_bytes(pid: u32, name: &str) -> anyhow::Result<u64> {
     Ok(kib * 1024)
 }
 
-/// Makes `VmHWM` of this process count from now.
+/// Resets `VmHWM` of this process, so that the next peak is measured.
 pub fn forget_peak() -> anyhow::Result<()> {
     std::fs::write("/proc/self/clear_refs", "5")
         .context("the system does not let the peak of memory be reset")
 }
 
-/// Processor time that this thread has used so far, to about a millisecond.
+/// The processor time that this thread has used so far, to about a millisecond.
 pub fn thread_time() -> Option<Duration> {
     let nanos = read("/proc/thread-self/schedstat")?
         .split_whitespace()
@@ -127,21 +127,21 @@ pub fn thread_time() -> Option<Duration> {
     Some(Duration::from_nanos(nanos))
 }
 
-/// Processor time of a process, in ticks of a hundredth of a second.
+/// The processor time of a process, in ticks of a hundredth of a second.
 #[derive(Clone, Copy)]
 pub struct Ticks {
     pub parent: u32,
-    /// Of the process itself.
+    /// The ticks of the process itself.
     pub alone: u64,
-    /// Of its children that have ended.
+    /// The ticks of its children that have ended.
     pub ended: u64,
 }
 
-/// What a process has used so far; `self` is this one.
+/// The ticks that a process has used so far; `self` is this one.
 pub fn ticks_of(pid: &str) -> Option<Ticks> {
     let stat = read(&format!("/proc/{pid}/stat"))?;
-    // The name in parentheses may hold blanks; figures come after it. utime is the twelfth of
-    // these.
+    // The name in parentheses may contain blanks, so figures are counted after it. utime is the
+    // twelfth of them.
     let fields: Vec<&str> = stat.rsplit_once(')')?.1.split_whitespace().collect();
     let sum = |from: usize| {
         fields
@@ -158,7 +158,7 @@ pub fn ticks_of(pid: &str) -> Option<Ticks> {
     })
 }
 
-/// Ticks of a process, of its children, and of those children that have ended.
+/// The ticks of a process, of its children, and of those children that have ended.
 pub fn ticks_of_family(pid: u32) -> u64 {
     let names = fs::read_dir("/proc")
         .into_iter()
@@ -174,7 +174,8 @@ pub fn ticks_of_family(pid: u32) -> u64 {
     alive + ticks_of(&pid.to_string()).map_or(0, |parent| parent.alone + parent.ended)
 }
 
-/// Processor time of the machine and of this process with the servers it has stopped, in ticks.
+/// The processor time of the machine, and of this process with the servers that it has stopped, in
+/// ticks.
 #[derive(Clone, Copy)]
 pub struct Cpu {
     busy: u64,
@@ -203,8 +204,8 @@ impl Cpu {
         })
     }
 
-    /// How much of the machine others used since then. `servers` are ticks of servers that are no
-    /// children of this process.
+    /// The share of the machine that others used since then. `servers` are the ticks of servers
+    /// that are no children of this process.
     pub fn summary(&self, servers: u64) -> anyhow::Result<String> {
         let now = Cpu::now()?;
         let total = (now.total - self.total).max(1) as f64;

@@ -1,5 +1,5 @@
-//! `flood`: what one tenant's clients wait while another tenant sends batches of texts that were
-//! made to cost much. The floor is the same host without the flood.
+//! `flood`: the latency of one tenant's clients while another tenant sends batches of texts made to
+//! be expensive. The floor is the same host without the flood.
 
 use crate::Setup;
 use crate::client::{Client, Request, memory};
@@ -12,12 +12,13 @@ use serde_json::{Value, json};
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-/// Clients that flood, each with its next batch as soon as the last one is answered.
+/// The number of flooding clients, each of which sends its next batch when the last one is
+/// answered.
 const FLOODERS: usize = 8;
-/// Bytes of one text, and of the texts of a batch: as long as both may be.
+/// The sizes of one text and of the texts of a batch: the largest that the host accepts.
 const TEXT_BYTES: usize = 60_000;
 const BATCH_BYTES: usize = 4 * 1024 * 1024;
-/// The other tenant's clients.
+/// The number of clients of the other tenant.
 const CLIENTS: usize = 2;
 
 pub fn run(setup: &Setup) -> anyhow::Result<()> {
@@ -95,7 +96,7 @@ fn batches() -> Vec<Request> {
     texts.map(batch).collect()
 }
 
-/// Sends until it is over. A refusal is an answer as well.
+/// Sends batches until the flag is set. A refusal counts as an answer, too.
 fn flood(address: SocketAddr, batches: &[Request], is_over: &AtomicBool, answered: &AtomicUsize) {
     for batch in batches.iter().cycle() {
         if is_over.load(Ordering::SeqCst) {

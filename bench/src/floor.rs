@@ -1,5 +1,5 @@
-//! The disk's own floor: how fast it makes 4 KiB durable, and nothing else. No durable write can be
-//! faster than this without sharing a flush with others.
+//! The floor of the disk: how fast it makes 4 KiB durable, and nothing else. No durable write can
+//! be faster than this without sharing a flush with others.
 
 use crate::table::Sample;
 use std::fs::{File, OpenOptions};
@@ -8,15 +8,15 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 const BLOCK: usize = 4_096;
-/// Enough for any disk, and bounds the file.
+/// Enough for any disk, and a bound for the size of the file.
 const FLUSHES_MAX: usize = 100_000;
 
-/// Appends and flushes, one after the other: the file grows each time, as a log does that is new.
+/// Appends and flushes, one after the other: the file grows each time, as a new log does.
 pub fn appends(folder: &Path, run: Duration) -> anyhow::Result<Sample> {
     measure(folder, run, |_, _| Ok(()))
 }
 
-/// Rewrites and flushes the same blocks: the file keeps its size, as a log does that is used again.
+/// Rewrites and flushes the same blocks: the file keeps its size, as a reused log does.
 pub fn rewrites(folder: &Path, run: Duration) -> anyhow::Result<Sample> {
     measure(folder, run, |file, number| {
         if number.is_multiple_of(256) {

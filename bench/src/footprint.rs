@@ -1,5 +1,5 @@
-//! `footprint`: what the program costs before it does anything: its size, its start, the memory it
-//! holds.
+//! `footprint`: the cost of the program before it does anything: its size, its start-up time, and
+//! its memory.
 
 use crate::Setup;
 use crate::client::{Client, Request, memory};
@@ -11,7 +11,7 @@ use serde_json::json;
 use std::path::Path;
 use std::time::Duration;
 
-/// Clients of the last figure.
+/// The number of clients of the last figure.
 const WRITERS: usize = 64;
 
 pub fn run(setup: &Setup, corpus: &mut Corpus) -> anyhow::Result<()> {

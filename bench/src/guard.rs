@@ -1,6 +1,6 @@
-//! `guard`: what it costs that no memory may restate a rule. Writes of one client into a world with
-//! 20,000 rules, on both stores in this process, beside writes that are not guarded; and the look
-//! alone beside the literal one, which compares with every rule.
+//! `guard`: the cost of the rule guard, which refuses entries that restate a rule. Writes of one
+//! client into a world with 20,000 rules, on both stores in this process, compared with unguarded
+//! writes; and the check alone compared with the literal one, which compares with every rule.
 
 use crate::Setup;
 use crate::database::{self, Database, Server, Session};
@@ -15,10 +15,10 @@ use remem_store_sql::{Location, SqliteStore};
 use std::time::Instant;
 
 const RULES: usize = 20_000;
-/// Rules of one transaction.
+/// The number of rules of one transaction.
 const FILL: usize = 500;
-/// Writes of each figure, and looks of the literal peer, each of which takes as long as hundreds of
-/// others.
+/// The number of writes of each figure, and of checks by the literal peer, each of which takes as
+/// long as hundreds of others.
 const WRITES: usize = 2_000;
 const LOOKS: usize = 40;
 const NOW: Timestamp = Timestamp(1_700_000_000_000);
@@ -27,7 +27,7 @@ const ONSETS: [&str; 19] = [
     "pl",
 ];
 const VOWELS: [&str; 7] = ["a", "e", "i", "o", "u", "ea", "ou"];
-/// Words that there are: about as many as a handbook uses.
+/// The number of different words: about as many as a handbook uses.
 const VOCABULARY: u64 = 3_000;
 
 fn next(seed: &mut u64) -> usize {
@@ -37,7 +37,7 @@ fn next(seed: &mut u64) -> usize {
     (*seed >> 33) as usize
 }
 
-/// Two to four syllables.
+/// A word of two to four syllables.
 fn word(number: u64) -> String {
     let mut seed = number.wrapping_mul(0x9E37_79B9_7F4A_7C15);
     (0..2 + next(&mut seed) % 3)
@@ -51,7 +51,7 @@ fn word(number: u64) -> String {
         .collect()
 }
 
-/// A text of about 210 characters that no other one is like.
+/// A text of about 210 characters that resembles no other one.
 fn text(n: usize) -> String {
     let mut seed = n as u64;
     let mut text = format!("Rule {n}:");
@@ -120,8 +120,8 @@ async fn fill(store: &dyn Store) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Writes of texts that restate nothing, one after the other.
-async fn written(store: &dyn Store, kind: &str, world: &WorldId) -> anyhow::Result<Sample> {
+/// Writes texts that restate nothing, one after the other.
+async fn measure_writes(store: &dyn Store, kind: &str, world: &WorldId) -> anyhow::Result<Sample> {
     let tenant = scope()?.tenant;
     let mut nanos = Vec::with_capacity(WRITES);
     let begun = Instant::now();
@@ -135,20 +135,20 @@ async fn written(store: &dyn Store, kind: &str, world: &WorldId) -> anyhow::Resu
     Ok(Sample::new(nanos, begun.elapsed().as_secs_f64()))
 }
 
-/// The look alone, of every other text one that restates a rule.
+/// Runs the check alone; every other text restates a rule.
 async fn looked(store: &dyn Store) -> anyhow::Result<Sample> {
     let tenant = scope()?.tenant;
     let rules = world("w1")?;
     let mut nanos = Vec::with_capacity(WRITES);
     let begun = Instant::now();
     for n in 0..WRITES {
-        let said = if n % 2 == 0 {
+        let text_to_check = if n % 2 == 0 {
             text(RULES + n)
         } else {
             text(n * 7).to_uppercase()
         };
         let sent = Instant::now();
-        let hit = store.shadowed(&tenant, &rules, &said).await?;
+        let hit = store.shadowed(&tenant, &rules, &text_to_check).await?;
         nanos.push(sent.elapsed().as_nanos() as u64);
         ensure!(
             hit.is_some() == (n % 2 == 1),
@@ -159,7 +159,7 @@ async fn looked(store: &dyn Store) -> anyhow::Result<Sample> {
     Ok(Sample::new(nanos, begun.elapsed().as_secs_f64()))
 }
 
-/// The named peer: the condition as it is written down, over every rule of the world.
+/// The named peer: the condition as it is documented, over every rule of the world.
 fn literal(database: &Database<'_>) -> anyhow::Result<Sample> {
     let session = Session::open(&database.url)?;
     let sql = "SELECT max(similarity(body, $1)) > 0.85::real FROM remem.rule WHERE tenant_id = 'bench' AND world = 'w1'";
@@ -167,13 +167,13 @@ fn literal(database: &Database<'_>) -> anyhow::Result<Sample> {
     let mut nanos = Vec::with_capacity(LOOKS);
     let begun = Instant::now();
     for n in 0..LOOKS {
-        let said = if n % 2 == 0 {
+        let text_to_check = if n % 2 == 0 {
             text(RULES + n)
         } else {
             text(n * 7).to_uppercase()
         };
         let sent = Instant::now();
-        let rows = session.query(&statement, &[&said])?;
+        let rows = session.query(&statement, &[&text_to_check])?;
         nanos.push(sent.elapsed().as_nanos() as u64);
         ensure!(
             rows.first()
@@ -193,8 +193,8 @@ fn row(name: &str, sample: &Sample, beside: &Sample) -> Vec<String> {
 }
 
 async fn figures(table: &mut Table, name: &str, store: &dyn Store) -> anyhow::Result<Sample> {
-    let free = written(store, "free", &world("-")?).await?;
-    let guarded = written(store, "guarded", &world("w1")?).await?;
+    let free = measure_writes(store, "free", &world("-")?).await?;
+    let guarded = measure_writes(store, "guarded", &world("w1")?).await?;
     let looked = looked(store).await?;
     table.row(row(
         &format!("{name}, write that is not guarded"),

@@ -1,5 +1,5 @@
-//! The program under test: starts the server on a port of its own, runs commands against it, stops
-//! what it started.
+//! The program under test: starts a server on a port of its own, runs commands against it, and
+//! stops what it started.
 
 use crate::Setup;
 use crate::client::{Client, Request};
@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// The key of every server started here; it opens nothing else.
+/// The API key of every server started here; it is valid nowhere else.
 pub const KEY: &str = "benchmark-key-of-a-throwaway-host";
 const READY_MAX: Duration = Duration::from_secs(30);
 
@@ -20,14 +20,14 @@ const READY_MAX: Duration = Duration::from_secs(30);
 pub struct Host {
     child: Child,
     address: SocketAddr,
-    /// From the start of the process to the first success of `/ready`.
+    /// The time from the start of the process to the first success of `/ready`.
     pub start_up: Duration,
-    /// Kept open: a server whose output nobody holds could fail to write.
+    /// Kept open, because a server whose output is closed could fail to write.
     _output: BufReader<ChildStdout>,
 }
 
 impl Host {
-    /// Starts a server on a data directory and waits until it serves.
+    /// Starts a server on a data directory and waits until it is ready.
     pub fn start(setup: &Setup, data: &Path) -> anyhow::Result<Host> {
         Host::start_with(setup, data, &[])
     }
@@ -77,7 +77,7 @@ impl Host {
         self.child.id()
     }
 
-    /// Memory in use: `VmRSS` now, `VmHWM` at the most so far.
+    /// The memory in use: `VmRSS` is the present value, `VmHWM` the peak.
     pub fn memory(&self, name: &str) -> anyhow::Result<u64> {
         facts::process_bytes(self.child.id(), name)
     }
@@ -113,7 +113,7 @@ impl Host {
 
 impl Drop for Host {
     fn drop(&mut self) {
-        // After `stop` both fail, which is as it should be.
+        // After `stop` both calls fail, which is harmless.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
@@ -141,7 +141,7 @@ fn await_ready(
     bail!("the server was not ready within {} s", READY_MAX.as_secs())
 }
 
-/// A command of the program, free of the settings of whoever runs the benchmark.
+/// A command of the program, without settings from the user's environment.
 pub fn command(setup: &Setup, data: &Path) -> Command {
     let mut command = Command::new(&setup.remem);
     command
@@ -152,7 +152,7 @@ pub fn command(setup: &Setup, data: &Path) -> Command {
     command
 }
 
-/// Runs a command to its end; answers its wall time and what it printed.
+/// Runs a command to its end; returns its wall time and its output.
 pub fn timed(mut command: Command) -> anyhow::Result<(Duration, String)> {
     let begun = Instant::now();
     let output = command
@@ -168,7 +168,7 @@ pub fn timed(mut command: Command) -> anyhow::Result<(Duration, String)> {
     Ok((elapsed, String::from_utf8(output.stdout)?))
 }
 
-/// Bytes of all files below a folder.
+/// The bytes of all files below a folder.
 pub fn bytes_below(folder: &Path) -> anyhow::Result<u64> {
     let mut bytes = 0;
     let mut folders: Vec<PathBuf> = vec![folder.to_owned()];

@@ -1,5 +1,5 @@
-//! Ways to choose what to keep of a conversation: the host's own, and what it is compared with. All
-//! are charged alike: a turn costs its tokens twice and a line break.
+//! Strategies to choose what to keep of a conversation: the host's own, and those that it is
+//! compared with. The cost is the same in all: a turn costs its tokens twice and a line break.
 
 use crate::locomo::{Conversation, telling};
 use crate::text::Random;
@@ -7,7 +7,7 @@ use remem_core::distill::{Limits, plan};
 use remem_engine::tokens::O200k;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The ids that are kept of a conversation within a budget.
+/// A strategy: returns the ids of the kept turns of a conversation within a budget.
 pub type Keeper = fn(&Conversation, u64) -> BTreeSet<&str>;
 
 pub const KEEPERS: [(&str, Keeper); 5] = [
@@ -63,8 +63,8 @@ fn longest(conversation: &Conversation, budget: u64) -> BTreeSet<&str> {
     take(conversation, order, budget)
 }
 
-/// Greedy coverage of words weighed by rarity, the most for the price first: the strongest of the
-/// published ways.
+/// Greedy coverage of words weighted by rarity, the most weight for the cost first: the strongest
+/// of the published strategies.
 fn idf(conversation: &Conversation, mut budget: u64) -> BTreeSet<&str> {
     let words: Vec<BTreeSet<String>> = conversation
         .turns
@@ -102,7 +102,7 @@ fn idf(conversation: &Conversation, mut budget: u64) -> BTreeSet<&str> {
     }
 }
 
-/// The turns that the host keeps whole.
+/// The turns that the host's own plan keeps whole.
 fn ours(conversation: &Conversation, budget: u64) -> BTreeSet<&str> {
     let limits = Limits {
         output_bytes_max: usize::MAX,

@@ -1,6 +1,6 @@
-//! Load: some clients, each on its own connection and thread, each sending its next request when it
-//! has the answer to the one before. So a latency is what a client waits, and a rate is what the
-//! server gets done, never what was wished.
+//! Load: several clients, each on its own connection and thread, each sending its next request when
+//! it has the answer to the one before. So a latency is the time that a client waits, and a rate is
+//! what the server achieves, never what was intended.
 
 use crate::client::{Client, Request};
 use crate::table::Sample;
@@ -8,10 +8,10 @@ use std::net::SocketAddr;
 use std::sync::Barrier;
 use std::time::{Duration, Instant};
 
-/// Requests of one client at the most.
+/// The most requests of one client.
 const REQUESTS_MAX: usize = 1_000_000;
 
-/// How much load.
+/// The number of clients, and the time for which they run.
 #[derive(Clone, Copy)]
 pub struct Load {
     pub clients: usize,
@@ -19,7 +19,7 @@ pub struct Load {
 }
 
 impl Load {
-    /// Runs for a while against one server; `request(client, n)` is a client's n-th request.
+    /// Runs for the set time against one server; `request(client, n)` is a client's n-th request.
     pub fn drive(
         &self,
         address: SocketAddr,
@@ -28,7 +28,7 @@ impl Load {
         self.spread(&[address], request)
     }
 
-    /// The same with the clients spread evenly over some servers.
+    /// The same with the clients spread evenly over several servers.
     pub fn spread(
         &self,
         addresses: &[SocketAddr],
@@ -47,8 +47,8 @@ impl Load {
     }
 
     /// Runs clients of any kind: `connect(client)` makes one, which does its n-th piece of work and
-    /// says when it began with it. What happens in the first fifth is not counted: connections,
-    /// caches and files are new then.
+    /// returns the instant at which it began with it. The first fifth of the time is not counted,
+    /// because connections, caches and files are new then.
     pub fn race<C>(&self, connect: impl Fn(usize) -> anyhow::Result<C>) -> anyhow::Result<Sample>
     where
         C: FnMut(usize) -> anyhow::Result<Instant> + Send,
@@ -93,8 +93,8 @@ impl Load {
             }
             let sent = client(n)?;
             let answered = Instant::now();
-            // Counted where it ends, so that the rate holds neither half a request too many nor one
-            // too few.
+            // An operation is counted where it ends, so that the rate holds neither half a request
+            // too many nor one too few.
             if answered >= warm && answered < end {
                 nanos.push((answered - sent).as_nanos() as u64);
             }

@@ -1,5 +1,6 @@
 //! Long conversations with questions and the turns that answer them, in the format of LoCoMo
-//! (Maharana et al. 2024), and how many of the questions can still be answered from what was kept.
+//! (Maharana et al. 2024), and the share of questions that can still be answered from the kept
+//! turns.
 
 use anyhow::Context;
 use remem_core::Timestamp;
@@ -8,23 +9,23 @@ use serde_json::Value;
 use std::collections::BTreeSet;
 use std::path::Path;
 
-/// Questions that have no answer in the conversation.
+/// The category of questions that have no answer in the conversation.
 const ADVERSARIAL: u64 = 5;
 
 pub struct Conversation {
-    /// The turns, `Speaker: text`, oldest first.
+    /// The turns, as `Speaker: text`, oldest first.
     pub turns: Vec<Source>,
     pub questions: Vec<Question>,
 }
 
 pub struct Question {
-    /// The turns that it is answered from.
+    /// The ids of the turns that answer it.
     evidence: Vec<String>,
-    /// The words of the answer.
+    /// The content words of the answer.
     answer: BTreeSet<String>,
 }
 
-/// Sums over questions.
+/// The sums of scores over questions.
 #[derive(Clone, Copy, Default)]
 pub struct Score {
     questions: f64,
@@ -43,7 +44,8 @@ impl Score {
         }
     }
 
-    /// Percent of questions with their whole evidence, and mean percent of the words of the answer.
+    /// The percentage of questions with their whole evidence, and the mean percentage of the
+    /// answer's words.
     pub fn cell(&self) -> String {
         format!(
             "{:.1} / {:.1}",
@@ -96,7 +98,7 @@ fn conversation(document: &Value) -> Conversation {
     Conversation { turns, questions }
 }
 
-/// The question, unless it has no answer or none of its evidence is in the conversation.
+/// Reads a question; `None` if it has no answer or none of its evidence is in the conversation.
 fn question(qa: &Value, ids: &BTreeSet<&str>) -> Option<Question> {
     let listed = qa["evidence"]
         .as_array()
@@ -119,7 +121,7 @@ fn question(qa: &Value, ids: &BTreeSet<&str>) -> Option<Question> {
     })
 }
 
-/// What a kept part of the turns is worth. A turn counts only if it is there to its last letter.
+/// Scores the kept turns. A turn counts only if it is kept whole.
 pub fn score(conversation: &Conversation, kept: &BTreeSet<&str>) -> Score {
     let turns = conversation
         .turns
@@ -144,7 +146,7 @@ pub fn score(conversation: &Conversation, kept: &BTreeSet<&str>) -> Score {
     score
 }
 
-/// Words, lower-cased, without the common ones.
+/// The words of a text, lower-cased, without the common ones.
 pub fn telling(text: &str) -> BTreeSet<String> {
     let words = text
         .split(|c: char| !c.is_alphanumeric())

@@ -1,6 +1,6 @@
-//! The benchmarks: what is run, with which counts, and in which order. Each prints Markdown tables
-//! with ratios against a peer or a physical floor that was measured in the same run;
-//! `docs/benchmarks.md` shows figures and explains them.
+//! The benchmarks: their command line, their sizes, and the order in which they run. Each prints
+//! Markdown tables with ratios against a peer or a physical floor that was measured in the same
+//! run; `docs/benchmarks.md` shows figures and explains them.
 //!
 //! Everything stays on loopback and in a folder of its own, and is bounded in count and time.
 #![expect(
@@ -138,15 +138,15 @@ enum Benchmark {
     All,
 }
 
-/// What every benchmark is given.
+/// The settings that every benchmark gets.
 pub struct Setup {
     /// The program to measure.
     remem: PathBuf,
     /// A folder on the disk to measure, removed at the end.
     folder: TempDir,
-    /// How long each figure over HTTP is measured.
+    /// The time for which each figure over HTTP is measured.
     run: Duration,
-    /// Entries of the corpus.
+    /// The number of entries of the corpus.
     entries: usize,
     megabytes: usize,
     starts: usize,
@@ -175,7 +175,7 @@ impl Setup {
             .remem
             .clone()
             .unwrap_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("../target/dist/remem"));
-        // The redactor and the plan of consolidation are measured in this process.
+        // These benchmarks run the code in this process and need no program.
         if !matches!(
             cli.benchmark,
             Benchmark::Redact
@@ -203,7 +203,7 @@ impl Setup {
         })
     }
 
-    /// What a comparison is given for one of its programs.
+    /// The setup for one of the two programs of a comparison.
     fn of_program(remem: &Path, dir: &Path, entries: usize) -> anyhow::Result<Setup> {
         ensure!(
             remem.is_file(),
@@ -220,7 +220,7 @@ impl Setup {
         })
     }
 
-    /// A fresh folder.
+    /// Makes a new folder inside the folder of the run.
     pub fn fresh(&self, name: &str) -> anyhow::Result<PathBuf> {
         let path = tempfile::Builder::new()
             .prefix(name)
@@ -248,7 +248,7 @@ fn main() -> anyhow::Result<()> {
 }
 
 fn measure_one(cli: &Measure) -> anyhow::Result<()> {
-    // Nothing is written and no server is started for it.
+    // `distill` writes nothing and starts no server, so it needs no setup.
     if cli.benchmark == Benchmark::Distill {
         let file = cli
             .locomo

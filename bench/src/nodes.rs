@@ -1,6 +1,6 @@
-//! Many nodes over one database: whether they get in each other's way. The database, the nodes and
-//! the load share one machine, so this cannot show how far they scale, only what a second and a
-//! third node cost or bring there.
+//! Many nodes over one database: whether they slow each other down. The database, the nodes and the
+//! load share one machine, so this cannot show how far they scale, only the cost or benefit of a
+//! second and a third node there.
 
 use crate::Setup;
 use crate::client::{Request, memory};
@@ -19,22 +19,22 @@ const CLIENTS: usize = 64;
 const TENANTS: usize = 16;
 
 #[derive(Clone, Copy)]
-enum Work {
+enum NodeLoad {
     /// All clients write to one memory.
     OneTenant,
-    /// Each client writes to one of some tenants; a tenant's clients are on different nodes.
+    /// Each client writes to one of several tenants; a tenant's clients are on different nodes.
     Tenants,
     /// Reads of the memory with the corpus.
     Gets,
 }
 
-const WORK: [(&str, Work); 3] = [
-    ("put, all in one tenant", Work::OneTenant),
-    ("put, 16 tenants", Work::Tenants),
-    ("get, one tenant", Work::Gets),
+const NODE_LOADS: [(&str, NodeLoad); 3] = [
+    ("put, all in one tenant", NodeLoad::OneTenant),
+    ("put, 16 tenants", NodeLoad::Tenants),
+    ("get, one tenant", NodeLoad::Gets),
 ];
 
-/// `filled` is the URL of a database with the corpus.
+/// Runs each load on 1 to 3 nodes. `filled` is the URL of a database with the corpus.
 pub fn run(
     setup: &Setup,
     server: &Server,
@@ -51,11 +51,11 @@ pub fn run(
         "requests/s : 1 node",
     ];
     let mut table = Table::new(&[&heads[..], &cores::HEADS[..]].concat());
-    for (name, work) in WORK {
+    for (name, work) in NODE_LOADS {
         let mut alone = 0.0;
         for nodes in NODES {
             let (sample, grouped, cores) = match work {
-                Work::Gets => measure(setup, server, contents, work, nodes, filled)?,
+                NodeLoad::Gets => measure(setup, server, contents, work, nodes, filled)?,
                 _ => {
                     let database = server.fresh()?;
                     measure(
@@ -100,11 +100,11 @@ fn measure(
     setup: &Setup,
     server: &Server,
     contents: &Contents,
-    work: Work,
+    work: NodeLoad,
     nodes: usize,
     url: &str,
 ) -> anyhow::Result<Figure> {
-    let keys = if matches!(work, Work::Tenants) {
+    let keys = if matches!(work, NodeLoad::Tenants) {
         keys(setup, url)?
     } else {
         vec![KEY.to_owned()]
@@ -120,7 +120,7 @@ fn measure(
         run: setup.run,
     }
     .spread(&addresses, |client, n| match work {
-        Work::Gets => Read::Get.request(contents, setup.entries, client << 32 | n),
+        NodeLoad::Gets => Read::Get.request(contents, setup.entries, client << 32 | n),
         _ => {
             let body = json!({"content": contents.at(n * CLIENTS + client)}).to_string();
             Request::post(
@@ -131,7 +131,7 @@ fn measure(
         }
     })?;
     let cores = watch.cells(server, &all);
-    let grouped = if matches!(work, Work::Gets) {
+    let grouped = if matches!(work, NodeLoad::Gets) {
         None
     } else {
         Some(requests_per_commit(&hosts)?)
@@ -150,7 +150,7 @@ fn requests_per_commit(hosts: &[Host]) -> anyhow::Result<f64> {
     Ok(requests / f64::max(commits, 1.0))
 }
 
-/// A key for each of some new tenants.
+/// Creates a key for each of several new tenants.
 fn keys(setup: &Setup, url: &str) -> anyhow::Result<Vec<String>> {
     let one = |tenant: usize| {
         let mut command = command(setup, &setup.fresh("key-")?);

@@ -1,6 +1,6 @@
 //! `passes`: consolidation, distillation, compaction and forget over the embedded store on disk, in
-//! this process: everything but HTTP. Times are wall clock, memory is that of the process beyond
-//! what it had before the pass.
+//! this process: everything but HTTP. Times are wall clock; memory is that of the process beyond
+//! its memory before the pass.
 
 use crate::consolidate;
 use crate::corpus::Contents;
@@ -18,18 +18,18 @@ use serde_json::{Map, Value, json};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Entries of one transaction while the store is filled.
+/// The number of entries of one transaction while the store is filled.
 const FILL: usize = 1_000;
-/// Entries about the subject that is forgotten.
+/// The number of entries about the subject that is forgotten.
 const ABOUT: usize = 100;
 
-struct Bench {
+struct PassBench {
     engine: Engine,
     caller: Caller,
 }
 
-/// What one pass took.
-struct Taken {
+/// The result and the cost of one pass.
+struct MeasuredPass {
     report: WorkReport,
     time: Duration,
     memory: u64,
@@ -50,8 +50,8 @@ pub fn run(setup: &Setup, sizes: &[usize]) -> anyhow::Result<()> {
     })
 }
 
-impl Bench {
-    async fn new(setup: &Setup) -> anyhow::Result<Bench> {
+impl PassBench {
+    async fn new(setup: &Setup) -> anyhow::Result<PassBench> {
         let location = Location::Folder(setup.fresh("passes")?);
         let store = Arc::new(SqliteStore::open(location.clone(), 4)?);
         let directory = Arc::new(SqliteDirectory::open(&location)?);
@@ -75,12 +75,12 @@ impl Bench {
             principal: None,
             trust: None,
         };
-        engine.add_key("bench", request).await.map_err(told)?;
+        engine.add_key("bench", request).await.map_err(to_anyhow)?;
         let caller = engine
             .authenticate("bench")
             .await
             .map_err(|denied| anyhow!("{denied}"))?;
-        Ok(Bench { engine, caller })
+        Ok(PassBench { engine, caller })
     }
 
     async fn fill(&self, memory_ref: &str, drafts: Vec<Draft>) -> anyhow::Result<()> {
@@ -90,12 +90,17 @@ impl Bench {
             self.engine
                 .put(&self.caller, memory_ref, page, None)
                 .await
-                .map_err(told)?;
+                .map_err(to_anyhow)?;
         }
         Ok(())
     }
 
-    async fn pass(&self, name: &str, memory_ref: &str, options: Value) -> anyhow::Result<Taken> {
+    async fn pass(
+        &self,
+        name: &str,
+        memory_ref: &str,
+        options: Value,
+    ) -> anyhow::Result<MeasuredPass> {
         let memory_ref = MemoryRef::parse(memory_ref).context("a memory's name")?;
         let options: Map<String, Value> = options.as_object().cloned().unwrap_or_default();
         let before = process_bytes(std::process::id(), "VmRSS")?;
@@ -111,7 +116,7 @@ impl Bench {
         let report = work.await.map_err(|error| anyhow!("{name}: {error:?}"))?;
         let time = begun.elapsed();
         let memory = process_bytes(std::process::id(), "VmHWM")?.saturating_sub(before);
-        Ok(Taken {
+        Ok(MeasuredPass {
             report,
             time,
             memory,
@@ -119,7 +124,7 @@ impl Bench {
     }
 }
 
-fn told(error: remem_engine::EngineError) -> anyhow::Error {
+fn to_anyhow(error: remem_engine::EngineError) -> anyhow::Error {
     anyhow!("{error}")
 }
 
@@ -131,7 +136,7 @@ fn text(content: String) -> Draft {
 }
 
 async fn consolidated(setup: &Setup, size: usize) -> anyhow::Result<Vec<String>> {
-    let bench = Bench::new(setup).await?;
+    let bench = PassBench::new(setup).await?;
     let texts = consolidate::texts(&Contents::new(), size + size / 100);
     let mut first: Vec<String> = texts[..size].to_vec();
     let later: Vec<String> = texts[size..].to_vec();
@@ -139,7 +144,7 @@ async fn consolidated(setup: &Setup, size: usize) -> anyhow::Result<Vec<String>>
     let subject = bench
         .engine
         .subjects(&bench.caller, &["somebody".to_owned()])
-        .map_err(told)?;
+        .map_err(to_anyhow)?;
     let every = (size / ABOUT).max(1);
     let mut drafts = Vec::with_capacity(size);
     for (n, content) in first.drain(..).enumerate() {
@@ -171,7 +176,7 @@ async fn consolidated(setup: &Setup, size: usize) -> anyhow::Result<Vec<String>>
         .engine
         .forget(&bench.caller, "somebody", false)
         .await
-        .map_err(told)?;
+        .map_err(to_anyhow)?;
     let forget = begun.elapsed();
     ensure!(
         !forgotten.report.report.erased.is_empty(),
@@ -201,14 +206,14 @@ fn seconds(time: Duration) -> String {
 async fn digests(setup: &Setup) -> anyhow::Result<()> {
     let contents = Contents::new();
     let mut table = Table::new(&["Pass", "entries", "time", "what came of it", "memory"]);
-    let bench = Bench::new(setup).await?;
+    let bench = PassBench::new(setup).await?;
     bench
         .fill("d", (0..5_000).map(|n| text(contents.at(n))).collect())
         .await?;
     let warm = bench
         .pass("distill", "d", json!({"tokenBudget": 60_000}))
         .await?;
-    let number_of = |taken: &Taken, name: &str| {
+    let number_of = |taken: &MeasuredPass, name: &str| {
         taken
             .report
             .detail

@@ -1,6 +1,6 @@
 //! The named peer: plain SQLite in this process, on one connection and one thread, with the same
-//! durability and a search index, and nothing of what a host adds (HTTP, keys, redaction, events,
-//! revisions, idempotency).
+//! durability and a search index, and without anything that a host adds (HTTP, keys, redaction,
+//! events, revisions, idempotency).
 
 use crate::corpus::{self, Contents};
 use crate::table::Sample;
@@ -10,7 +10,7 @@ use std::io::{BufWriter, Write};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-/// As many rows in a transaction as `remem import` sends in a request.
+/// The rows of one transaction: as many as `remem import` sends in one request.
 const ROWS_PER_TRANSACTION: usize = 500;
 
 pub struct Peer {
@@ -45,7 +45,7 @@ impl Peer {
         Ok(())
     }
 
-    /// One row a transaction, each flushed before the next.
+    /// Writes one row in each transaction, each flushed before the next.
     pub fn puts(&self, contents: &Contents, run: Duration) -> anyhow::Result<Sample> {
         let begun = Instant::now();
         let mut nanos = Vec::new();
@@ -60,9 +60,9 @@ impl Peer {
         Ok(Sample::new(nanos, begun.elapsed().as_secs_f64()))
     }
 
-    /// Rows in large transactions; answers how long it took.
+    /// Writes rows in large transactions; returns the time that it took.
     pub fn load(&self, contents: &Contents, entries: usize) -> anyhow::Result<Duration> {
-        // Made beforehand: `remem import` reads its texts from a file.
+        // The texts are made beforehand, because `remem import` reads its texts from a file.
         let texts: Vec<String> = (0..entries).map(|number| contents.at(number)).collect();
         let begun = Instant::now();
         for (chunk, rows) in texts.chunks(ROWS_PER_TRANSACTION).enumerate() {
@@ -75,7 +75,7 @@ impl Peer {
         Ok(begun.elapsed())
     }
 
-    /// All rows as JSON lines; answers how long it took.
+    /// Writes all rows as JSON lines; returns the time that it took.
     pub fn export(&self, file: &Path) -> anyhow::Result<Duration> {
         let begun = Instant::now();
         let mut output = BufWriter::new(File::create(file)?);
@@ -97,7 +97,7 @@ impl Peer {
         Ok(begun.elapsed())
     }
 
-    /// Reads by id.
+    /// Reads one row by its id.
     pub fn gets(&self, run: Duration, id: impl Fn(usize) -> String) -> anyhow::Result<Sample> {
         self.reads(
             "SELECT id, content, created_at FROM entry WHERE id = ?1",
@@ -106,7 +106,7 @@ impl Peer {
         )
     }
 
-    /// The newest `limit` rows.
+    /// Reads the newest `limit` rows.
     pub fn lists(&self, run: Duration, limit: usize) -> anyhow::Result<Sample> {
         let sql = format!(
             "SELECT id, content, created_at FROM entry WHERE ?1 = '' ORDER BY created_at DESC, id DESC LIMIT {limit}"
@@ -114,7 +114,7 @@ impl Peer {
         self.reads(&sql, run, |_| String::new())
     }
 
-    /// The ten rows that fit an FTS5 expression best.
+    /// Reads the ten rows that match an FTS5 expression best.
     pub fn searches(
         &self,
         run: Duration,

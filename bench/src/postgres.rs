@@ -1,6 +1,6 @@
-//! `postgres`: the host on PostgreSQL beside the host on SQLite, and beside the plain way to use
-//! PostgreSQL, all in one run on one disk. This file owns the order and the writes; reads and many
-//! nodes have files of their own.
+//! `postgres`: the host on PostgreSQL compared with the host on SQLite, and with the plain way to
+//! use PostgreSQL, all in one run on one disk. This file owns the order and the writes; reads and
+//! many nodes have files of their own.
 
 use crate::cores::{self, Watch};
 use crate::corpus::{Contents, Corpus};
@@ -40,7 +40,7 @@ const CASES: [Case; 4] = [
     },
 ];
 
-/// Answers how much processor time the server used, in ticks.
+/// Runs all parts; returns the processor time that the server used, in ticks.
 pub fn run(setup: &Setup, corpus: &mut Corpus) -> anyhow::Result<u64> {
     let server = Server::start(setup)?;
     eprintln!("PostgreSQL: {}", server.settings()?);
@@ -224,7 +224,7 @@ fn peer(
     })
 }
 
-/// Load from elsewhere can only slow a floor down.
+/// The fastest sample: other load on the machine can only slow a floor down.
 fn best(samples: Vec<Sample>) -> anyhow::Result<Sample> {
     samples
         .into_iter()

@@ -1,7 +1,7 @@
 //! The named peer on PostgreSQL: the design of the OpenWOP reference host. One autocommitted INSERT
-//! a write through a pooled driver, here a connection for each client with prepared statements; one
-//! table, its key and one index. No HTTP, API keys, redaction, events, hash chain, idempotency,
-//! revisions, row-level security or, for writes, search index.
+//! for each write through a pooled driver, here a connection for each client with prepared
+//! statements; one table, its key and one index. No HTTP, API keys, redaction, events, hash chain,
+//! idempotency, revisions, row-level security or, for writes, search index.
 
 use crate::corpus::{self, Contents, MEMORY};
 use crate::database::{Database, Server, Session};
@@ -30,19 +30,19 @@ const SEARCH: &str = "SELECT id, content, tags::text, created_at, ts_rank(words,
 /// The smallest transaction that has something to flush: a record of its own in the log, and no
 /// table.
 const EMPTY: &str = "SELECT pg_logical_emit_message(true, 'bench', '')";
-/// Rows of one statement when the corpus is loaded.
+/// The number of rows of one statement when the corpus is loaded.
 const LOAD_ROWS: usize = 500;
 
-/// How the peer writes several entries.
+/// The way in which the peer writes several entries.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Many {
-    /// As it writes one, again and again: its design.
+    /// One INSERT for each entry, which is its design.
     Singly,
-    /// In one statement, which it does not have.
+    /// One statement for all entries, which its design does not have.
     Together,
 }
 
-/// Durable commits of one connection.
+/// Measures durable commits of one connection.
 pub fn commits(server: &Server, run: Duration) -> anyhow::Result<Sample> {
     Load { clients: 1, run }.race(|_| {
         let session = server.admin()?;
@@ -73,7 +73,7 @@ pub fn puts(
         let all = session.prepare(INSERT_MANY)?;
         Ok(move |n| {
             let first = (n * case.clients + client) * case.rows;
-            let rows = Rows::new(contents, first, case.rows);
+            let rows = EntryColumns::new(contents, first, case.rows);
             let sent = Instant::now();
             match many {
                 Many::Together => rows.insert(&session, &all)?,
@@ -88,17 +88,17 @@ pub fn puts(
     })
 }
 
-/// Entries, column by column.
-struct Rows {
+/// The columns of several entries.
+struct EntryColumns {
     ids: Vec<String>,
     contents: Vec<String>,
     at: Vec<i64>,
 }
 
-impl Rows {
-    fn new(contents: &Contents, first: usize, count: usize) -> Rows {
+impl EntryColumns {
+    fn new(contents: &Contents, first: usize, count: usize) -> EntryColumns {
         let numbers = || first..first + count;
-        Rows {
+        EntryColumns {
             ids: numbers().map(corpus::id).collect(),
             contents: numbers().map(|number| contents.at(number)).collect(),
             at: numbers().map(|number| number as i64).collect(),
@@ -119,13 +119,14 @@ impl Rows {
     }
 }
 
-/// The corpus with a search index.
+/// Writes the corpus and builds a search index.
 pub fn load(database: &Database, contents: &Contents, entries: usize) -> anyhow::Result<()> {
     let session = Session::open(&database.url)?;
     session.batch(TABLE)?;
     let statement = session.prepare(INSERT_MANY)?;
     for first in (0..entries).step_by(LOAD_ROWS) {
-        Rows::new(contents, first, LOAD_ROWS.min(entries - first)).insert(&session, &statement)?;
+        EntryColumns::new(contents, first, LOAD_ROWS.min(entries - first))
+            .insert(&session, &statement)?;
     }
     session.batch(SEARCH_INDEX)
 }

@@ -1,7 +1,7 @@
 //! The reads of `postgres`: get, list and search in one memory that holds the whole corpus, by the
 //! host on PostgreSQL and on SQLite over HTTP, and by the peer on a connection. The peer searches
-//! with GIN, which row-level security rules out, so the search columns show what the second wall
-//! costs.
+//! with GIN, which row-level security rules out, so the search columns show the cost of row-level
+//! security.
 
 use crate::Setup;
 use crate::cores::{self, Watch};
@@ -35,7 +35,7 @@ const HEADS: [&str; 11] = [
     "requests/s",
 ];
 
-/// Fills the database and reads from it; answers the URL by which a host uses it.
+/// Fills the database and reads from it; returns the URL by which a host uses it.
 pub fn run(
     setup: &Setup,
     server: &Server,

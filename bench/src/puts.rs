@@ -1,6 +1,6 @@
 //! `puts`: durable writes over HTTP, against the disk's own floor, measured before each of them:
-//! one flush of 4 KiB after the other. With one client a put cannot beat it; with many, group
-//! commit should.
+//! one flush of 4 KiB after the other. With one client a put cannot be faster than the floor; with
+//! many, group commit should be.
 
 use crate::client::{Request, memory};
 use crate::corpus::Contents;
@@ -18,7 +18,7 @@ const BATCH: usize = 100;
 pub struct Case {
     pub name: &'static str,
     pub clients: usize,
-    /// Entries of one request.
+    /// The number of entries of one request.
     pub rows: usize,
     pub idempotent: bool,
 }
@@ -64,7 +64,7 @@ const CASES: [Case; 6] = [
 
 pub struct Measured {
     pub sample: Sample,
-    /// Requests that shared a flush.
+    /// The number of requests that shared a flush.
     pub requests_per_commit: f64,
 }
 
@@ -79,8 +79,8 @@ pub fn run(setup: &Setup) -> anyhow::Result<()> {
         measured.push(measure(setup, &contents, case, &host)?);
         host.stop()?;
     }
-    // Load from elsewhere can only slow a flush down: the best that was seen is the nearest to what
-    // the disk can do.
+    // Other load on the machine can only slow a flush down: the best measured value is the nearest
+    // to the speed of the disk.
     let floor = floors
         .into_iter()
         .max_by(|a, b| a.rate().total_cmp(&b.rate()))

@@ -1,6 +1,5 @@
-//! `reads`: get, list and search over HTTP in one memory that holds the whole corpus. Beside them
-//! the floor, which is the same HTTP stack answering `/health`, and the peer, which is plain SQLite
-//! in process on the same texts.
+//! `reads`: get, list and search over HTTP in one memory that holds the whole corpus. The floor is
+//! the same HTTP stack answering `/health`; the peer is plain SQLite in process on the same texts.
 
 use crate::Setup;
 use crate::client::{Request, memory};
@@ -26,11 +25,11 @@ pub enum Read {
 /// How common the words of a search are.
 #[derive(Clone, Copy)]
 pub enum Words {
-    /// Two words that a few dozen entries hold.
+    /// Two words that a few dozen entries contain.
     Rare,
-    /// A question: three telling words among common ones, a thousand entries or so.
+    /// A question: three content words among common ones, which about a thousand entries contain.
     Question,
-    /// Three words that every third entry holds one of.
+    /// Three words; every third entry contains one of them.
     Common,
 }
 
@@ -137,7 +136,7 @@ impl Read {
     }
 }
 
-/// The id of an entry that is there.
+/// The id of an existing entry.
 pub fn some_id(entries: usize, n: usize) -> String {
     corpus::id(Random::new(n as u64).below(entries))
 }
@@ -161,7 +160,7 @@ impl Words {
             .collect()
     }
 
-    /// What a person would type.
+    /// The query that a person would type.
     fn typed(self, contents: &Contents, n: usize) -> String {
         let words = self.telling(contents, n).join(" ");
         if matches!(self, Words::Question) {

@@ -1,9 +1,9 @@
 //! `recall`: search by words and meaning in one large memory, in this process: how fast it is
-//! filled, what the index costs, how long searches take, and how many of the true nearest the index
-//! above its exact size finds. Vectors are made up, like those of a sentence model (directions
-//! around a few thousand topics), because making a million real ones takes hours. With `--peers
-//! PYTHON` the same texts, vectors and queries are given to two others (`recall_peers.py`), with
-//! `--postgres` to the same host on PostgreSQL.
+//! filled, the cost of the index, the latency of searches, and the share of the true nearest
+//! vectors that the index above its exact size finds. Vectors are synthetic, resembling those of a
+//! sentence model (directions around a few thousand topics), because making a million real ones
+//! takes hours. With `--peers PYTHON` the same texts, vectors and queries are given to two other
+//! systems (`recall_peers.py`), with `--postgres` to the same host on PostgreSQL.
 
 use crate::Setup;
 use crate::corpus::Contents;
@@ -35,37 +35,37 @@ const TOPICS: usize = 4_000;
 const BATCH: usize = 500;
 const QUERIES: usize = 300;
 const COMPARED: usize = 100;
-/// What the store is asked for by a search of the host.
+/// The number of candidates that a search of the host requests from the store.
 const NEAREST: u32 = 150;
 const FIRST: i64 = 1_700_000_000_000;
 
-/// Directions around topics, the first components carrying the most.
-struct Directions {
+/// Synthetic vectors around topics, with the first components being the largest.
+struct SyntheticVectors {
     topics: Vec<Vec<f32>>,
 }
 
 fn normal(random: &mut Random) -> f32 {
-    // The sum of twelve even draws is near enough.
+    // The sum of twelve uniform draws is close enough to a normal distribution.
     (0..12)
         .map(|_| (random.next() >> 40) as f32 / (1u64 << 24) as f32)
         .sum::<f32>()
         - 6.0
 }
 
-impl Directions {
-    fn new() -> Directions {
+impl SyntheticVectors {
+    fn new() -> SyntheticVectors {
         let mut random = Random::new(77);
         let one = |random: &mut Random| {
             (0..DIMENSIONS)
                 .map(|n| normal(random) / ((n + 4) as f32).powf(0.25))
                 .collect()
         };
-        Directions {
+        SyntheticVectors {
             topics: (0..TOPICS).map(|_| one(&mut random)).collect(),
         }
     }
 
-    /// The direction of an entry, or near it.
+    /// The vector of an entry, plus noise of the size `away`.
     fn at(&self, number: usize, away: f32, seed: u64) -> Vec<f32> {
         let topic = &self.topics[Random::new(number as u64).below(TOPICS)];
         let mut own = Random::new(1 + number as u64);
@@ -81,11 +81,11 @@ impl Directions {
     }
 }
 
-/// Knows the directions of the queries.
-struct Known(HashMap<String, Embedding>);
+/// An embedder that only knows the vectors of the queries.
+struct QueryEmbedder(HashMap<String, Embedding>);
 
 #[async_trait]
-impl Embedder for Known {
+impl Embedder for QueryEmbedder {
     fn name(&self) -> &str {
         "made-up"
     }
@@ -100,7 +100,7 @@ impl Embedder for Known {
     }
 }
 
-struct Bench {
+struct RecallBench {
     store: Arc<dyn Store>,
     engine: Engine,
     caller: Caller,
@@ -109,14 +109,14 @@ struct Bench {
     model: ModelId,
 }
 
-/// What is written, and where it points.
+/// The entries that are written, and their vectors.
 struct Corpus {
     entries: usize,
     contents: Contents,
-    directions: Directions,
+    directions: SyntheticVectors,
 }
 
-type Kept = Vec<(String, Embedding)>;
+type StoredVectors = Vec<(String, Embedding)>;
 
 pub fn run(
     setup: &Setup,
@@ -132,7 +132,7 @@ pub fn run(
         let corpus = Corpus {
             entries,
             contents: Contents::new(),
-            directions: Directions::new(),
+            directions: SyntheticVectors::new(),
         };
         embedded(setup, &runtime, &corpus, peers)?;
         if let Some(server) = &server {
@@ -154,8 +154,8 @@ fn embedded(
     let directory = Arc::new(SqliteDirectory::open(&location)?);
     let mut table = Table::new(&["remem", "figure"]);
     let bench = runtime.block_on(async {
-        let bench = Bench::open(corpus, store, directory).await?;
-        let kept = bench.fill(corpus, &mut table).await?;
+        let bench = RecallBench::open(corpus, store, directory).await?;
+        let stored = bench.fill(corpus, &mut table).await?;
         let resting = resident()?;
         let begun = Instant::now();
         bench.search(0, Mode::Hybrid).await?;
@@ -174,7 +174,7 @@ fn embedded(
             "bytes on disk an entry".into(),
             format!("{:.0}", on_disk(&folder)? as f64 / corpus.entries as f64),
         ]);
-        bench.ask(&mut table, &kept).await?;
+        bench.ask(&mut table, &stored).await?;
         anyhow::Ok(bench)
     })?;
     table.print(&format!(
@@ -198,12 +198,12 @@ fn embedded(
 fn on_postgres(server: &Server, runtime: &Runtime, corpus: &Corpus) -> anyhow::Result<()> {
     let database = server.fresh()?;
     let mut table = Table::new(&["remem on PostgreSQL", "figure"]);
-    let (bench, kept) = runtime.block_on(async {
+    let (bench, stored) = runtime.block_on(async {
         let store = database::store(&database.url).await?;
         let directory = Arc::new(store.directory());
-        let bench = Bench::open(corpus, Arc::new(store), directory).await?;
-        let kept = bench.fill(corpus, &mut table).await?;
-        anyhow::Ok((bench, kept))
+        let bench = RecallBench::open(corpus, Arc::new(store), directory).await?;
+        let stored = bench.fill(corpus, &mut table).await?;
+        anyhow::Ok((bench, stored))
     })?;
     let bytes = database.settle()?;
     table.row([
@@ -211,7 +211,7 @@ fn on_postgres(server: &Server, runtime: &Runtime, corpus: &Corpus) -> anyhow::R
         format!("{:.0}", bytes as f64 / corpus.entries as f64),
     ]);
     runtime.block_on(async {
-        bench.ask(&mut table, &kept).await?;
+        bench.ask(&mut table, &stored).await?;
         let compared = database::store_with(&database.url, u32::MAX).await?;
         let tenth = Filter {
             created_to: Some(Timestamp(FIRST + corpus.entries as i64 * 100)),
@@ -252,12 +252,12 @@ fn on_postgres(server: &Server, runtime: &Runtime, corpus: &Corpus) -> anyhow::R
     Ok(())
 }
 
-impl Bench {
+impl RecallBench {
     async fn open(
         corpus: &Corpus,
         store: Arc<dyn Store>,
         directory: Arc<dyn Directory>,
-    ) -> anyhow::Result<Bench> {
+    ) -> anyhow::Result<RecallBench> {
         let Corpus {
             entries,
             contents,
@@ -284,7 +284,7 @@ impl Bench {
             .iter()
             .map(|(text, d)| Ok((text.clone(), vector(d)?)))
             .collect::<anyhow::Result<_>>()?;
-        let known: Arc<dyn Embedder> = Arc::new(Known(known));
+        let known: Arc<dyn Embedder> = Arc::new(QueryEmbedder(known));
         let model = known.id();
         let parts = Parts::new(
             store.clone(),
@@ -309,7 +309,7 @@ impl Bench {
         engine.add_key("key", request).await?;
         let caller = engine.authenticate("key").await?;
         let scope = Scope::new(tenant, MemoryRef::parse("bench").context("a name")?);
-        Ok(Bench {
+        Ok(RecallBench {
             store,
             engine,
             caller,
@@ -319,8 +319,8 @@ impl Bench {
         })
     }
 
-    /// Writes everything; answers all vectors, for comparing.
-    async fn fill(&self, corpus: &Corpus, table: &mut Table) -> anyhow::Result<Kept> {
+    /// Writes all entries and vectors; returns the vectors, for comparison.
+    async fn fill(&self, corpus: &Corpus, table: &mut Table) -> anyhow::Result<StoredVectors> {
         let begun = Instant::now();
         self.put(corpus.entries, &corpus.contents).await?;
         table.row([
@@ -331,7 +331,7 @@ impl Bench {
             ),
         ]);
         let begun = Instant::now();
-        let kept = self.embed(&corpus.directions).await?;
+        let stored = self.embed(&corpus.directions).await?;
         table.row([
             "vectors kept a second".into(),
             format!(
@@ -339,11 +339,11 @@ impl Bench {
                 corpus.entries as f64 / begun.elapsed().as_secs_f64()
             ),
         ]);
-        Ok(kept)
+        Ok(stored)
     }
 
-    /// How long searches take, and how much they find.
-    async fn ask(&self, table: &mut Table, kept: &Kept) -> anyhow::Result<()> {
+    /// Measures the latency of searches, and their recall.
+    async fn ask(&self, table: &mut Table, stored: &StoredVectors) -> anyhow::Result<()> {
         for mode in [Mode::Lexical, Mode::Semantic, Mode::Hybrid] {
             let mut nanos = Vec::new();
             for n in 0..QUERIES {
@@ -355,12 +355,12 @@ impl Bench {
         }
         table.row([
             "recall@10 of the index against all compared".into(),
-            format!("{:.3}", self.recall(kept).await?),
+            format!("{:.3}", self.recall(stored).await?),
         ]);
         Ok(())
     }
 
-    /// How long the store alone takes to find the nearest.
+    /// Measures the time that the store alone takes to find the nearest vectors.
     async fn nearest(
         &self,
         table: &mut Table,
@@ -420,16 +420,16 @@ impl Bench {
         Ok(())
     }
 
-    async fn embed(&self, directions: &Directions) -> anyhow::Result<Kept> {
+    async fn embed(&self, directions: &SyntheticVectors) -> anyhow::Result<StoredVectors> {
         let mut after = None;
-        let mut kept = Vec::new();
+        let mut stored = Vec::new();
         loop {
             let page = self
                 .store
                 .unembedded(&self.scope.tenant, self.model, after, BATCH as u32)
                 .await?;
             let Some((last, _)) = page.last() else {
-                return Ok(kept);
+                return Ok(stored);
             };
             after = Some(*last);
             let mut batch = Batch::new(self.scope.tenant.clone(), Timestamp(FIRST));
@@ -437,7 +437,7 @@ impl Bench {
                 let number: usize = entry.id.as_str()[1..].parse()?;
                 let vector = Embedding::from_components(&directions.at(number, 0.0, 0))
                     .context("a direction")?;
-                kept.push((entry.id.to_string(), vector.clone()));
+                stored.push((entry.id.to_string(), vector.clone()));
                 batch = batch.embed(entry, self.model, vector);
             }
             self.store.commit(batch).await?;
@@ -455,11 +455,11 @@ impl Bench {
         Ok(())
     }
 
-    async fn recall(&self, kept: &[(String, Embedding)]) -> anyhow::Result<f64> {
+    async fn recall(&self, stored: &[(String, Embedding)]) -> anyhow::Result<f64> {
         let mut found = 0;
         for (_, direction) in self.queries.iter().take(COMPARED) {
             let direction = Embedding::from_components(direction).context("a direction")?;
-            let mut all: Vec<(f64, &str)> = kept
+            let mut all: Vec<(f64, &str)> = stored
                 .iter()
                 .map(|(id, vector)| (direction.cosine(vector), id.as_str()))
                 .collect();
@@ -483,7 +483,7 @@ impl Bench {
         Ok(found as f64 / (10 * COMPARED.min(self.queries.len())) as f64)
     }
 
-    /// The same texts, vectors and queries for others.
+    /// Writes the same texts, vectors and queries to files for the peers.
     fn hand_over(&self, corpus: &Corpus, folder: &Path) -> anyhow::Result<()> {
         let file = |name: &str| {
             anyhow::Ok(std::io::BufWriter::new(std::fs::File::create(
@@ -523,7 +523,7 @@ fn percentiles(name: &str, nanos: Vec<u64>) -> [String; 2] {
     ]
 }
 
-/// Bytes of memory that this process has.
+/// The resident memory of this process in bytes.
 fn resident() -> anyhow::Result<usize> {
     let text = std::fs::read_to_string("/proc/self/statm")?;
     let pages: usize = text.split(' ').nth(1).context("statm")?.parse()?;

@@ -16,11 +16,11 @@ pub mod hostile_texts;
 
 const VALUES: [usize; 3] = [0, 10, 1_000];
 const ENTRY_BYTES: [usize; 2] = [1_000, 64_000];
-/// Text between two planted secrets.
+/// The length of text between two planted secrets.
 const PLANTED_EVERY: usize = 4_000;
-/// Values that are planted: all sets but the empty one have them.
+/// The number of values that are planted; all sets but the empty one contain them.
 const PLANTED: usize = 10;
-/// How long each rate is measured.
+/// The time for which each rate is measured.
 const CELL_TIME: Duration = Duration::from_millis(1_500);
 const BUILDS: usize = 5;
 
@@ -72,7 +72,8 @@ pub fn run(setup: &Setup) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// What a mebibyte of each text of the hostile corpus costs. The aim is a tenth of a second.
+/// Measures the time for a mebibyte of each text of the hostile corpus. The aim is a tenth of a
+/// second.
 fn hostile(values: &[String]) {
     let given = values.iter().take(PLANTED).enumerate();
     let redactor =
@@ -146,7 +147,7 @@ fn cell(
     ])
 }
 
-/// What the redactor is compared with.
+/// The peer: replaces each value with `str::replace`.
 fn naive(text: &str, longest_first: &[(String, String)]) -> String {
     let mut text = text.to_owned();
     for (value, marker) in longest_first {
@@ -155,14 +156,14 @@ fn naive(text: &str, longest_first: &[(String, String)]) -> String {
     text
 }
 
-/// Megabytes a second, and seconds for one text. Counts processor time where the system tells it,
-/// so that other load on the machine does not pass for slowness.
+/// Megabytes per second, and seconds for one text. Uses processor time if the system reports it, so
+/// that other load on the machine does not count.
 fn rate(texts: &[String], mut work: impl FnMut(&str) -> String) -> (f64, f64) {
     let begun = Instant::now();
     let used = facts::thread_time();
     let mut bytes = 0;
     let mut done = 0;
-    // Again from the start until there is enough to divide by.
+    // Starts again at the first text until the time is long enough to measure.
     for text in texts.iter().cycle() {
         bytes += text.len();
         done += 1;
@@ -182,13 +183,13 @@ fn rate(texts: &[String], mut work: impl FnMut(&str) -> String) -> (f64, f64) {
     )
 }
 
-/// A fast redactor that misses something is worth nothing: no planted value may be left in any of a
-/// few hundred texts.
+/// Checks that no planted value is left in any of a few hundred texts: the speed of a redactor that
+/// misses something means nothing.
 fn check(redactor: &Redactor, values: &[String], texts: &[String]) -> anyhow::Result<()> {
     for text in texts.iter().take(200) {
         let cleaned = redactor.clean(text, ShapePolicy::Redact);
         if let Some(at) = cleaned.text.as_str().find(SHAPE) {
-            // Safe to show: it was made up here.
+            // Safe to show, because it was made up here.
             bail!(
                 "a secret shape was left in the text: {:?}",
                 cleaned.text.as_str().get(at..at + 60)
@@ -215,7 +216,7 @@ fn check(redactor: &Redactor, values: &[String], texts: &[String]) -> anyhow::Re
     Ok(())
 }
 
-/// How a planted secret that is not registered begins.
+/// The beginning of a planted secret that is not registered.
 const SHAPE: &str = concat!("gh", "p_");
 
 /// Values to register: mostly keys, one in ten a phrase of words.

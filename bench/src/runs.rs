@@ -1,5 +1,5 @@
-//! `runs`: whole runs over HTTP, from the start to the last event in the client's hands, against
-//! what two durable puts cost on the same host: a run is at least two commits, one to begin and one
+//! `runs`: whole runs over HTTP, from the start to the arrival of the last event, compared with the
+//! cost of two durable puts on the same host: a run is at least two commits, one to begin and one
 //! to end.
 
 use crate::Setup;
@@ -69,7 +69,7 @@ pub fn run(setup: &Setup) -> anyhow::Result<()> {
         })?;
         let before = host.metric("remem_commit_group_batches_sum")?;
         let runs: Sample = load.race(|_| one(host.address(), case.workflow))?;
-        // The warm-up commits, too, and is a fifth of the time that counts.
+        // The warm-up commits, too, and lasts a fifth of the counted time.
         let commits = (host.metric("remem_commit_group_batches_sum")? - before)
             / (setup.run.as_secs_f64() * 1.2);
         let events = events_of(host.address(), case.workflow)?;
@@ -127,9 +127,9 @@ fn start(client: &mut Client, body: &str) -> anyhow::Result<String> {
         .to_owned())
 }
 
-/// The number of its events.
+/// Waits for the end of a run; returns the number of its events.
 fn wait(client: &mut Client, id: &str) -> anyhow::Result<usize> {
-    let mut seen = 1; // the first one was there when the start was answered
+    let mut seen = 1; // the first event exists when the start is answered
     loop {
         let path = format!(
             "/v1/runs/{id}/events/poll?lastSequence={}&timeout=10",

@@ -1,6 +1,6 @@
-//! Figures as text: Markdown tables, percentiles, and numbers with as many digits as they deserve.
+//! Figures as text: Markdown tables, percentiles, and numbers with a useful number of digits.
 
-/// A Markdown table in the making.
+/// A Markdown table that is filled row by row.
 pub struct Table {
     rows: Vec<Vec<String>>,
 }
@@ -47,9 +47,9 @@ impl Table {
     }
 }
 
-/// Latencies of one figure, and how long it was measured.
+/// The latencies of one figure, and the time for which it was measured.
 pub struct Sample {
-    /// Nanoseconds, sorted.
+    /// The latencies in nanoseconds, sorted.
     nanos: Vec<u64>,
     seconds: f64,
 }
@@ -64,12 +64,12 @@ impl Sample {
         self.nanos.len()
     }
 
-    /// How many a second.
+    /// The number of operations per second.
     pub fn rate(&self) -> f64 {
         self.nanos.len() as f64 / self.seconds
     }
 
-    /// The latency that so many percent stay within, in milliseconds.
+    /// The latency in milliseconds that so many percent of the operations do not exceed.
     pub fn percentile(&self, percent: f64) -> f64 {
         let rank = (self.nanos.len() as f64 * percent / 100.0).ceil() as usize;
         self.nanos
@@ -77,19 +77,19 @@ impl Sample {
             .map_or(0.0, |&nanos| nanos as f64 / 1e6)
     }
 
-    /// p50, p95 and p99 as cells.
+    /// The 50th, 95th and 99th percentile, as cells of a table.
     pub fn percentiles(&self) -> [String; 3] {
         [50.0, 95.0, 99.0].map(|percent| ms(self.percentile(percent)))
     }
 }
 
-/// The middle one.
+/// The median of some values.
 pub fn median(mut values: Vec<f64>) -> f64 {
     values.sort_by(f64::total_cmp);
     values.get(values.len() / 2).copied().unwrap_or(0.0)
 }
 
-/// A figure: digits enough to compare, not more.
+/// Formats a figure with enough digits to compare, not more.
 pub fn number(value: f64) -> String {
     match value {
         v if v >= 1_000.0 => grouped(v.round() as u64),
@@ -99,7 +99,7 @@ pub fn number(value: f64) -> String {
     }
 }
 
-/// Milliseconds.
+/// Formats a number of milliseconds.
 pub fn ms(value: f64) -> String {
     if value < 0.1 {
         format!("{value:.3} ms")
@@ -108,7 +108,7 @@ pub fn ms(value: f64) -> String {
     }
 }
 
-/// How many times as much.
+/// Formats the ratio of a value to that of a peer.
 pub fn ratio(value: f64, peer: f64) -> String {
     if peer > 0.0 {
         format!("{} ×", number(value / peer))
@@ -117,7 +117,7 @@ pub fn ratio(value: f64, peer: f64) -> String {
     }
 }
 
-/// Bytes in binary megabytes.
+/// Formats bytes in binary megabytes.
 pub fn mib(bytes: u64) -> String {
     format!("{} MiB", number(bytes as f64 / 1_048_576.0))
 }

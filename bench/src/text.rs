@@ -17,7 +17,7 @@ impl Random {
         z ^ (z >> 31)
     }
 
-    /// A number below `end`.
+    /// A random number below `end`.
     pub fn below(&mut self, end: usize) -> usize {
         (self.next() % end.max(1) as u64) as usize
     }
@@ -26,7 +26,7 @@ impl Random {
         (self.next() >> 11) as f64 / (1u64 << 53) as f64
     }
 
-    /// Letters and digits, as in keys.
+    /// Random letters and digits, as in keys.
     pub fn key(&mut self, chars: usize) -> String {
         const SYMBOLS: &[u8] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789";
         (0..chars)
@@ -35,7 +35,7 @@ impl Random {
     }
 }
 
-/// The commonest words, in about the order of English.
+/// The most common words, in about the order of English.
 const COMMON: &str = "the of and to in a is that for it was on are as with they be at this from have or by one had not but \
     what all were when we there can an your which their said if do will each about how up out them then she many some so \
     these would other into has more her two like him see time could no make than first been its who now people my made over \
@@ -50,7 +50,7 @@ const SYLLABLES: &[&str] = &[
     "sta", "pro", "con", "ment", "tion", "ing", "er", "ly", "ness",
 ];
 
-/// Words by how common they are.
+/// The words to draw from, most common first.
 pub struct Vocabulary {
     words: Vec<String>,
 }
@@ -70,7 +70,7 @@ impl Vocabulary {
         Vocabulary { words }
     }
 
-    /// The word at a rank, 0 being the commonest.
+    /// The word at a rank, 0 being the most common.
     pub fn at(&self, rank: usize) -> &str {
         &self.words[rank.min(self.words.len() - 1)]
     }
@@ -80,7 +80,7 @@ impl Vocabulary {
         self.at(rank as usize - 1)
     }
 
-    /// At least `bytes` of sentences, with the odd number, date, path, address and accent.
+    /// At least `bytes` of sentences, with an occasional number, date, path, address or accent.
     pub fn prose(&self, random: &mut Random, bytes: usize) -> String {
         let mut text = String::with_capacity(bytes + 64);
         let mut left_in_sentence = 0;

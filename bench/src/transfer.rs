@@ -1,5 +1,5 @@
-//! `import`: the whole corpus in and out, by the commands that people use, through a server and
-//! without one.
+//! `import`: import and export of the whole corpus, by the commands that people use, through a
+//! server and without one.
 
 use crate::Setup;
 use crate::corpus::{self, Corpus};
@@ -16,7 +16,7 @@ struct Rates<'a> {
 }
 
 impl Rates<'_> {
-    /// A row; `bytes` is the size of the file on the text side.
+    /// Adds a row; `bytes` is the size of the JSON file.
     fn row(&mut self, name: &str, elapsed: Duration, bytes: u64, peer: Duration) {
         let seconds = elapsed.as_secs_f64();
         let rate = self.setup.entries as f64 / seconds;

@@ -1,4 +1,4 @@
-//! Lays out the static tables of the crate: the hash table over the vocabulary and the classes of
+//! Generates the static tables of the crate: the hash table over the vocabulary and the classes of
 //! characters.
 
 #[path = "src/flags.rs"]
@@ -82,18 +82,18 @@ fn class(name: &str) -> u8 {
     }
 }
 
-/// A table of two levels: the number of the block for each 256 code points, and the blocks, of which
-/// equal ones are kept once.
+/// A table of two levels: the number of the block for each 256 code points, and the blocks, of
+/// which equal ones are stored once.
 fn blocks(classes: &[u8]) -> (Vec<u8>, Vec<u8>) {
-    let mut kept: Vec<&[u8]> = Vec::new();
+    let mut distinct: Vec<&[u8]> = Vec::new();
     let mut block_of = Vec::new();
     for block in classes.chunks(BLOCK) {
-        let number = kept.iter().position(|other| *other == block);
+        let number = distinct.iter().position(|other| *other == block);
         let number = number.unwrap_or_else(|| {
-            kept.push(block);
-            kept.len() - 1
+            distinct.push(block);
+            distinct.len() - 1
         });
         block_of.push(u8::try_from(number).expect("at most 256 blocks"));
     }
-    (block_of, kept.concat())
+    (block_of, distinct.concat())
 }

@@ -1,5 +1,5 @@
-//! Arrows: a crate uses only what the map in ARCHITECTURE.md lets it use, and from outside only
-//! what docs/dependencies.md says what for.
+//! Dependencies: a crate uses only the crates that the map in ARCHITECTURE.md allows, and only
+//! external crates that docs/dependencies.md explains.
 
 use serde_json::Value;
 use std::path::Path;
@@ -49,9 +49,10 @@ const ARROWS: [(&str, &[&str]); 10] = [
 ];
 /// Programs with the only crates that may depend on them, tests and tools included.
 const USERS: [(&str, &[&str]); 2] = [("remem", &["remem-eval"]), ("remem-eval", &[])];
-/// What tests share. No crate uses it but as a development dependency.
+/// The crate of shared test code. Other crates may use it as a development dependency only.
 const TESTKIT: &str = "remem-testkit";
-/// What a crate must not use from outside, because it would let it do what it may not.
+/// External crates that a crate must not use, because they would let it do what its `lib.rs`
+/// forbids.
 const FORBIDDEN: [(&str, &[&str]); 4] = [
     (
         "remem-core",
@@ -79,13 +80,13 @@ pub fn check(root: &Path) -> Vec<String> {
     else {
         return vec!["cargo metadata cannot be read".to_owned()];
     };
-    let told = std::fs::read_to_string(root.join("docs/dependencies.md")).unwrap_or_default();
-    let rows: Vec<&str> = told
+    let documented = std::fs::read_to_string(root.join("docs/dependencies.md")).unwrap_or_default();
+    let rows: Vec<&str> = documented
         .lines()
         .filter_map(|line| line.strip_prefix("| ")?.split_once(" |"))
         .map(|(names, _)| names)
         .collect();
-    let is_told = |crate_name: &str| {
+    let is_documented = |crate_name: &str| {
         rows.iter()
             .any(|names| names.split([' ', ',']).any(|name| name == crate_name))
     };
@@ -94,7 +95,7 @@ pub fn check(root: &Path) -> Vec<String> {
         let name = package["name"].as_str().unwrap_or_default();
         for dependency in package["dependencies"].as_array().into_iter().flatten() {
             let target = dependency["name"].as_str().unwrap_or_default();
-            if dependency["path"].is_null() && !is_told(target) {
+            if dependency["path"].is_null() && !is_documented(target) {
                 breaches.push(format!(
                     "{name} uses {target}: say what for in docs/dependencies.md"
                 ));

@@ -1,14 +1,14 @@
-//! Files: each opens with its purpose, fits in the head, and names nothing that exists only on one
-//! machine.
+//! Files: each opens with its purpose, is short enough to keep in mind, and contains nothing that
+//! exists only on one machine.
 
 use regex::Regex;
 use std::path::{Path, PathBuf};
 
-/// Lines of a file without its tests; tables of data are exempt.
+/// The most lines of a file without its tests; tables of data are exempt.
 const FILE_LINES_MAX: usize = 600;
 const FUNCTION_LINES_MAX: usize = 100;
-/// What is over a limit and may only become shorter: a file, or a function of it, with its lines.
-/// Most of them became longer when lines became shorter.
+/// Exceptions that may only become shorter: a file, or a function of it, with its present number of
+/// lines. Most of them became longer when the line width was reduced.
 const OVER: [(&str, &str, usize); 14] = [
     ("crates/remem-engine/src/archive.rs", "undo_rewrite", 104),
     ("crates/remem-engine/src/commitments/fire.rs", "fire", 113),
@@ -31,7 +31,7 @@ const OVER: [(&str, &str, usize); 14] = [
 ];
 /// Pure tables, one entry after another.
 const TABLES: [&str; 3] = ["lookalikes.rs", "table.rs", "cli.rs"];
-/// Things that must not be in the tree, and why.
+/// Texts that must not be in the tree, with the reason.
 const BANNED: [(&str, &str); 7] = [
     ("/wor", "k/ is a path of one machine"),
     ("../shar", "ed is not part of the project"),
@@ -61,7 +61,7 @@ pub fn check(root: &Path) -> Vec<String> {
     breaches
 }
 
-/// Source, scripts and documents, wherever they are; not what is built or fetched.
+/// All source files, scripts and documents, wherever they are; not build outputs or downloads.
 pub fn tracked(root: &Path) -> Vec<PathBuf> {
     let mut found = Vec::new();
     let mut folders = vec![root.to_path_buf()];
@@ -128,14 +128,15 @@ fn is_table(name: &str) -> bool {
     TABLES.iter().any(|table| name.ends_with(table))
 }
 
-/// Tests tell a story from its beginning to its end, or are tables themselves.
+/// Returns true for tests, which are exempt from the limits: they tell a story from its beginning
+/// to its end, or are tables themselves.
 fn is_test(name: &str) -> bool {
     name.contains("/tests")
         || name.ends_with("_tests.rs")
         || name.starts_with("crates/remem-testkit")
 }
 
-/// The limit, or what is over it already.
+/// The limit for a file or function, or its present length if that is a known exception.
 fn most(file: &str, function: &str, limit: usize) -> usize {
     let known = OVER
         .iter()
@@ -187,7 +188,7 @@ fn long_functions(name: &str, lines: &[&str]) -> Vec<String> {
 mod tests {
     use super::packed_lets;
 
-    /// Put together here, so that this file has no breach of its own.
+    /// The lines are composed here, so that this file does not break the rule itself.
     #[test]
     fn a_let_of_several_values_is_a_breach() {
         let breaches = |pattern: &str, value: &str| {

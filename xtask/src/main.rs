@@ -1,4 +1,4 @@
-//! House rules as code: `cargo xtask`-style checks that also run as tests, so that CI has no secret
+//! House rules as code: checks that run as a program and also as tests, so that CI has no secret
 //! rules.
 //!
 //! `cargo run -p xtask` prints every breach; `cargo test -p xtask` fails on the first run that has

@@ -26,7 +26,7 @@ pub fn check(root: &Path) -> Vec<String> {
             .take_while(|line| !line.starts_with("#[cfg(test)]"))
             .collect();
         let home = name.starts_with("crates/remem-store-sql/");
-        // Tests of the walls knock at them, and look at the database from outside.
+        // Tests of the isolation try to break it, and look at the database from outside.
         let product = home && !name.contains("/tests/");
         let test = name.contains("/tests/") || name.starts_with("crates/remem-testkit");
         for (n, line) in lines.iter().enumerate() {
@@ -41,8 +41,8 @@ pub fn check(root: &Path) -> Vec<String> {
             {
                 breaches.push(format!("{name}:{}: SQL belongs in remem-store-sql", n + 1));
             }
-            // The tenant stands in the statement itself, or in `push_live` or `push_part` a few
-            // lines on.
+            // The tenant is bound in the statement itself, or in `push_live` or `push_part` a few
+            // lines below.
             let near = lines[n.saturating_sub(2)..(n + 12).min(lines.len())].join("\n");
             if product
                 && table.is_match(line)

@@ -1,5 +1,5 @@
-//! Processor time, in nanoseconds: of a process that runs, of commands that have ended, of a
-//! database server with all of its processes. And the wait until a server has nothing left to do.
+//! Processor time, in nanoseconds: of a running process, of commands that have ended, and of a
+//! database server with all of its processes. Also waits until a server is idle.
 
 use crate::client::{Client, Request};
 use crate::facts;
@@ -13,35 +13,34 @@ use serde_json::Value;
 use std::fs;
 use std::time::{Duration, Instant};
 
-/// How long a server must rest after writes. It is longer than the host waits after a write before
-/// it starts a pass, so that work which is about to begin is not missed.
-const REST_AFTER_WRITES: Duration = Duration::from_millis(300);
-/// How long it must rest after reads, which leave nothing to do.
-const REST_AFTER_READS: Duration = Duration::from_millis(50);
-/// A server that never rests is an error.
-const REST_WAIT_MAX: Duration = Duration::from_secs(60);
-const LOOK_EVERY: Duration = Duration::from_millis(10);
-/// Calls of a pass until it finds nothing.
+/// How long a server must be idle after writes. It is longer than the host waits after a write
+/// before it starts a pass, so that work which is about to begin is not missed.
+const IDLE_AFTER_WRITES: Duration = Duration::from_millis(300);
+/// How long it must be idle after reads, which leave no work behind.
+const IDLE_AFTER_READS: Duration = Duration::from_millis(50);
+/// A server that is not idle within this time is an error.
+const IDLE_WAIT_MAX: Duration = Duration::from_secs(60);
+const POLL_EVERY: Duration = Duration::from_millis(10);
+/// The most calls of a pass until it finds nothing.
 const PASS_CALLS_MAX: usize = 200;
-/// /proc counts in hundredths of a second.
+/// The unit of /proc: a hundredth of a second.
 const TICK: Duration = Duration::from_millis(10);
 
-/// Processor time that a process has used so far, with all of its threads, those that have ended
-/// among them.
+/// The processor time that a process has used so far, with all of its threads, ended ones included.
 pub fn of_process(pid: u32) -> anyhow::Result<Duration> {
     let clock = clock_getcpuclockid(Pid::from_raw(i32::try_from(pid)?))
         .context("the system has no clock of that process")?;
     Ok(clock_gettime(clock)?.into())
 }
 
-/// Processor time of all commands that this process has waited for so far.
+/// The processor time of all commands that this process has waited for so far.
 pub fn of_ended_children() -> anyhow::Result<Duration> {
     let usage = getrusage(UsageWho::RUSAGE_CHILDREN)?;
     let micros = (usage.user_time() + usage.system_time()).num_microseconds();
     Ok(Duration::from_micros(u64::try_from(micros)?))
 }
 
-/// Processor time of a process and of its children, the ended ones counted in ticks.
+/// The processor time of a process and of its children; that of ended children is counted in ticks.
 pub fn of_family(parent: u32) -> anyhow::Result<Duration> {
     let ended = facts::ticks_of(&parent.to_string()).map_or(0, |ticks| ticks.ended);
     let mut sum = of_process(parent)? + TICK * u32::try_from(ended)?;
@@ -53,34 +52,34 @@ pub fn of_family(parent: u32) -> anyhow::Result<Duration> {
             continue;
         };
         if facts::ticks_of(&name).is_some_and(|ticks| ticks.parent == parent) {
-            // A child may end between the two looks.
+            // A child may end between the two reads.
             sum += of_process(pid).unwrap_or_default();
         }
     }
     Ok(sum)
 }
 
-/// Waits until a server rests. Returns the processor time that it had used when it began to rest,
+/// Waits until a server is idle. Returns the processor time that it had used when it became idle,
 /// so that the wait itself is not counted.
 pub fn at_rest(host: &Host, after_writes: bool) -> anyhow::Result<Duration> {
-    let mut rest = REST_AFTER_READS;
+    let mut rest = IDLE_AFTER_READS;
     if after_writes {
         finish_inference(host)?;
-        rest = REST_AFTER_WRITES;
+        rest = IDLE_AFTER_WRITES;
     }
     let begun = Instant::now();
     let mut since = Instant::now();
     let mut used = of_process(host.pid())?;
     while since.elapsed() < rest {
-        std::thread::sleep(LOOK_EVERY);
+        std::thread::sleep(POLL_EVERY);
         let now = of_process(host.pid())?;
-        // An idle server looks at its timers, which takes well below a hundredth of a core.
+        // An idle server checks its timers, which takes well below a hundredth of a core.
         let allowed = Duration::from_micros(500) + since.elapsed() / 50;
         if now - used > allowed || has_running_thread(host.pid()) {
             since = Instant::now();
             used = now;
         }
-        if begun.elapsed() > REST_WAIT_MAX {
+        if begun.elapsed() > IDLE_WAIT_MAX {
             bail!("the server did not come to rest");
         }
     }
@@ -88,7 +87,7 @@ pub fn at_rest(host: &Host, after_writes: bool) -> anyhow::Result<Duration> {
 }
 
 /// Runs the pass that reads new entries until it finds none. The host does so by itself a moment
-/// after a write; asking for it makes sure that it is over.
+/// after a write; calling it ensures that it is done.
 fn finish_inference(host: &Host) -> anyhow::Result<()> {
     let mut client = Client::connect(host.address())?;
     let request = Request::post(KEY, "/v1/host/remembrancer/passes/infer/run", "{}");
@@ -101,18 +100,18 @@ fn finish_inference(host: &Host) -> anyhow::Result<()> {
                     return Ok(());
                 }
             }
-            // The host itself may be at it: it is asked again.
+            // The host itself may be running the pass, so the call is repeated.
             Err(error) => {
                 last = error;
-                std::thread::sleep(LOOK_EVERY);
+                std::thread::sleep(POLL_EVERY);
             }
         }
     }
     Err(last.context("the pass `infer` does not end"))
 }
 
-/// Whether a thread of the process runs or waits for a core. On a busy machine a process that
-/// waits for a core uses no processor time and is not at rest.
+/// Returns true if a thread of the process runs or waits for a core. On a busy machine a process
+/// that waits for a core uses no processor time, but is not idle.
 fn has_running_thread(pid: u32) -> bool {
     let tasks = fs::read_dir(format!("/proc/{pid}/task"));
     tasks.into_iter().flatten().flatten().any(|task| {

@@ -12,7 +12,7 @@ use crate::host::timed;
 use std::path::Path;
 use std::process::Command;
 
-/// The command that reads the corpus.
+/// The command that imports the corpus.
 pub fn import(place: &Place, file: &Path) -> Command {
     let mut command = place.command();
     command
@@ -21,7 +21,7 @@ pub fn import(place: &Place, file: &Path) -> Command {
     command
 }
 
-/// Runs a command; returns the microseconds of processor time that it took.
+/// Runs a command; returns the processor time that it took, in microseconds.
 pub fn processor_micros(command: Command) -> anyhow::Result<f64> {
     let before = clock::of_ended_children()?;
     timed(command)?;
@@ -30,7 +30,7 @@ pub fn processor_micros(command: Command) -> anyhow::Result<f64> {
 }
 
 /// A command whose instructions are counted as one operation.
-struct Counted {
+struct CountedCommand {
     name: &'static str,
     group: Group,
     args: &'static [&'static str],
@@ -39,20 +39,20 @@ struct Counted {
 const QUESTION: &str = "what did they do about the meeting with the customer?";
 
 #[rustfmt::skip]
-const COUNTED: [Counted; 7] = [
-    Counted { name: "put --local", group: Group::Puts,
+const COUNTED_COMMANDS: [CountedCommand; 7] = [
+    CountedCommand { name: "put --local", group: Group::Puts,
         args: &["put", MEMORY, "The flight to Zürich leaves at nine."] },
-    Counted { name: "get --local", group: Group::Gets,
+    CountedCommand { name: "get --local", group: Group::Gets,
         args: &["get", MEMORY, "bench-0000007"] },
-    Counted { name: "list --local, limit 100", group: Group::Lists,
+    CountedCommand { name: "list --local, limit 100", group: Group::Lists,
         args: &["list", MEMORY, "--limit", "100"] },
-    Counted { name: "search --local", group: Group::Searches,
+    CountedCommand { name: "search --local", group: Group::Searches,
         args: &["search", MEMORY, QUESTION] },
-    Counted { name: "recall --local", group: Group::Recall,
+    CountedCommand { name: "recall --local", group: Group::Recall,
         args: &["recall", MEMORY, QUESTION, "--no-abstain"] },
-    Counted { name: "pass consolidate --local", group: Group::Passes,
+    CountedCommand { name: "pass consolidate --local", group: Group::Passes,
         args: &["pass", "run", "consolidate", "--scope", MEMORY] },
-    Counted { name: "pass distill --local", group: Group::Passes,
+    CountedCommand { name: "pass distill --local", group: Group::Passes,
         args: &["pass", "run", "distill", "--scope", MEMORY] },
 ];
 
@@ -74,7 +74,7 @@ pub fn count_round(round: &mut Round, counter: Counter) -> anyhow::Result<()> {
         } else {
             timed(import)?;
         }
-        for counted in COUNTED.iter().filter(|of| compare.wants(of.group)) {
+        for counted in COUNTED_COMMANDS.iter().filter(|of| compare.wants(of.group)) {
             let mut command = place.command();
             command.args(counted.args);
             count(counted.name, &command, 1)?;

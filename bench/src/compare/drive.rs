@@ -1,12 +1,12 @@
-//! Load with a fixed number of requests: both programs get exactly the same ones, so that the
-//! processor time that they take can be compared.
+//! Load with a fixed number of requests: both programs get exactly the same ones, so that their
+//! processor times can be compared.
 
 use crate::client::{Client, Request};
 use std::net::SocketAddr;
 use std::time::Instant;
 
-/// Sends `count` requests from some clients at once. `request(n)` is the n-th one of all. Returns
-/// the latency of each in nanoseconds.
+/// Sends `count` requests from several clients at once. `request(n)` is the n-th of all requests.
+/// Returns the latency of each in nanoseconds.
 pub fn requests(
     address: SocketAddr,
     clients: usize,
@@ -25,8 +25,8 @@ pub fn requests(
     })
 }
 
-/// Does `count` pieces of work by some clients at once. `connect` makes a client, which does the
-/// n-th piece and says when it began with it.
+/// Does `count` pieces of work with several clients at once. `connect` makes a client, which does
+/// the n-th piece and returns the instant at which it began with it.
 pub fn work<C>(
     clients: usize,
     count: usize,

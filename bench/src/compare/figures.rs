@@ -1,4 +1,4 @@
-//! The values of a comparison while it runs: one for each operation, store, side and round.
+//! The values of a running comparison: one for each operation, store, side and round.
 
 use super::report::{Latency, Operation, Report};
 use super::side::{Pair, Side};
@@ -7,18 +7,18 @@ use crate::table::number;
 use anyhow::ensure;
 use serde::{Deserialize, Serialize};
 
-/// What a value is counted in.
+/// The unit of a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Unit {
-    /// Microseconds of processor time.
+    /// Processor time in microseconds.
     ProcessorMicros,
     Instructions,
     Bytes,
 }
 
 impl Unit {
-    /// A value as text.
+    /// Formats a value of this unit.
     pub fn show(self, value: f64) -> String {
         match self {
             Unit::ProcessorMicros if value >= 10_000.0 => format!("{} ms", number(value / 1e3)),
@@ -30,7 +30,7 @@ impl Unit {
         }
     }
 
-    /// A verdict as text: time is faster or slower, bytes are not.
+    /// Formats a verdict: time is faster or slower, bytes are smaller or larger.
     pub fn verdict(self, verdict: Verdict) -> &'static str {
         match (self, verdict) {
             (_, Verdict::Same) => "same",
@@ -42,12 +42,12 @@ impl Unit {
     }
 }
 
-/// One value of one side.
+/// One measured value of one side.
 pub struct Taken {
     pub value: f64,
-    /// Latencies of the requests, if there were any.
+    /// The latencies of the requests, if there were any.
     pub nanos: Vec<u64>,
-    /// Microseconds that the database took for it.
+    /// The processor time of the database, in microseconds.
     pub database: Option<f64>,
 }
 
@@ -71,7 +71,7 @@ struct Series {
     database: Pair<Vec<f64>>,
 }
 
-/// The values of a comparison that is under way.
+/// All values of a running comparison.
 #[derive(Default)]
 pub struct Figures {
     series: Vec<Series>,
@@ -106,7 +106,7 @@ impl Figures {
         Ok(())
     }
 
-    /// Draws the conclusions.
+    /// Computes the ratios and verdicts of all operations.
     pub fn judge(self, noise: Option<&Report>) -> Vec<Operation> {
         let judged = |series: Series| {
             let Pair { base, with } = series.values;

@@ -1,11 +1,11 @@
-//! Counting the instructions of a command: by the processor's own counters through `perf stat`
-//! where they work, else on the simulated processor of Valgrind's callgrind.
+//! Counts the instructions of a command: by the processor's own counters through `perf stat` where
+//! they work, else on the simulated processor of Valgrind's callgrind.
 
 use anyhow::{Context, bail};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-/// A way to count.
+/// A tool that counts instructions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Counter {
     Perf,
@@ -15,7 +15,7 @@ pub enum Counter {
 const EVENT: &str = "instructions:u";
 
 impl Counter {
-    /// The best way that works on this machine, or why none does.
+    /// The best tool that works on this machine; the error says why none does.
     pub fn find() -> anyhow::Result<Counter> {
         let perf = match Command::new("perf")
             .args(["stat", "-x,", "-e", EVENT, "true"])
@@ -66,7 +66,7 @@ impl Counter {
             Counter::Perf => Command::new("perf"),
             Counter::Callgrind => Command::new("valgrind"),
         };
-        // Of the environment only what the command itself was given, and the way to the programs.
+        // The environment holds only the variables of the command itself, and the path to programs.
         outer.env_clear();
         outer.envs(std::env::var_os("PATH").map(|path| ("PATH", path)));
         for (name, value) in command.get_envs() {
@@ -97,7 +97,7 @@ fn text(output: &Output) -> String {
     String::from_utf8_lossy(&both).into_owned()
 }
 
-/// The first field of the line of our event, if it is a number.
+/// The first field of the line with the event, if it is a number.
 fn perf_count(text: &str) -> Option<u64> {
     let line = text.lines().find(|line| line.contains(EVENT))?;
     line.split(',').next()?.parse().ok()

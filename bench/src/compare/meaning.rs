@@ -1,6 +1,6 @@
 //! The part of a round that needs an embedding model: making vectors, and searching by words and
-//! meaning. It has servers of its own with a small memory, because a vector takes milliseconds and
-//! would drown every other write.
+//! meaning. It has servers of its own with a small memory, because a vector takes milliseconds,
+//! which would hide the cost of every other write.
 
 use super::Group;
 use super::round::Round;
@@ -16,11 +16,11 @@ use std::time::{Duration, Instant};
 
 const MEMORY: &str = "meaning";
 const VECTORS_WAIT_MAX: Duration = Duration::from_secs(120);
-/// Numbers of texts and queries that only warm up.
+/// The first number of texts and queries that only warm up.
 const WARM_UP: usize = 60_000_000;
 
 const WORKLOADS: [Workload; 2] = [
-    // The first entry loads the model.
+    // The first entry makes the server load the model.
     Workload {
         name: "put and pass embed, an entry",
         group: Group::Meaning,
@@ -46,7 +46,7 @@ pub fn round(round: &mut Round, models: &Path) -> anyhow::Result<()> {
         Ok(place)
     })?;
     let hosts = Pair::make(round.number, |side| places.of(side).serve())?;
-    // PostgreSQL without pgvector keeps no vectors.
+    // PostgreSQL without pgvector stores no vectors.
     if !has_model(&hosts.base)? || !has_model(&hosts.with)? {
         let store = round.store;
         eprintln!("{store}: no vectors and no search by meaning, a host has no model there");

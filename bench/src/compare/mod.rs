@@ -1,7 +1,7 @@
 //! `compare`: two builds of the program against each other. Both get the same work in rounds, in
-//! turns, and what counts is the processor time of the server, which says more about a build on a
-//! machine that others use as well than wall time does. `docs/benchmarks.md` has the rule by which
-//! a build is no slower than another.
+//! turns. The main figure is the processor time of the server, which on a machine with other load
+//! says more about a build than wall time does. `docs/benchmarks.md` has the rule by which a build
+//! is no slower than another.
 
 mod clock;
 mod commands;
@@ -33,9 +33,9 @@ use std::path::PathBuf;
 
 const SQLITE: &str = "SQLite";
 const POSTGRES: &str = "PostgreSQL";
-/// Where figures stand that no store has to do with.
+/// The heading of figures that do not depend on a store.
 const PROGRAM: &str = "Program";
-/// Rounds of counting, which hardly varies.
+/// Rounds in which instructions are counted; counts hardly vary.
 const COUNTING_ROUNDS: usize = 3;
 
 /// Compare two builds of the program.
@@ -85,14 +85,14 @@ pub struct Options {
     dir: PathBuf,
 }
 
-/// What every round is given.
+/// The settings that every round gets.
 pub struct Compare {
     setups: Pair<Setup>,
     only: Vec<Group>,
     scale: Scale,
     models: Option<PathBuf>,
     contents: Contents,
-    /// The file that is imported.
+    /// The file that each program imports.
     corpus: PathBuf,
 }
 
@@ -189,7 +189,7 @@ pub fn run(options: &Options) -> anyhow::Result<()> {
         .map_or(Ok(()), |path| report.write(path))
 }
 
-/// One round on SQLite, or on PostgreSQL where there is a server.
+/// One round on SQLite, or on PostgreSQL if there is a server.
 fn one_round(
     compare: &Compare,
     figures: &mut Figures,
@@ -210,7 +210,7 @@ fn one_round(
     }
 }
 
-/// The sizes of the programs themselves.
+/// Adds the file sizes of the programs themselves.
 fn sizes(compare: &Compare, figures: &mut Figures) -> anyhow::Result<()> {
     if !compare.wants(Group::Footprint) {
         return Ok(());

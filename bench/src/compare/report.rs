@@ -1,5 +1,5 @@
-//! What came of a comparison: a table with verdicts, and a file that a later comparison can take its
-//! noise from.
+//! The result of a comparison: a table with verdicts, and a file that a later comparison can take
+//! its noise from.
 
 use super::figures::Unit;
 use super::stats::{Spread, Verdict, median};
@@ -8,7 +8,7 @@ use anyhow::Context;
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 
-/// Wall time of requests in milliseconds, over all rounds.
+/// The wall time of requests in milliseconds, over all rounds.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Latency {
     pub p50: f64,
@@ -16,7 +16,7 @@ pub struct Latency {
 }
 
 impl Latency {
-    /// None without requests.
+    /// The percentiles of some latencies; none without requests.
     pub fn of(nanos: Vec<u64>) -> Option<Latency> {
         let sample = Sample::new(nanos, 1.0);
         (sample.count() > 0).then(|| Latency {
@@ -30,7 +30,8 @@ impl Latency {
     }
 }
 
-/// One operation on one store: a value a round for each side, and what follows from them.
+/// One operation on one store: the values of both sides, one for each round, and the conclusion
+/// from them.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Operation {
@@ -39,14 +40,14 @@ pub struct Operation {
     pub unit: Unit,
     pub base: Vec<f64>,
     pub with: Vec<f64>,
-    /// Of the ratios of each round.
+    /// The spread of the ratios of each round.
     pub ratio: Spread,
     /// The ratios of the base against itself that the verdict took into account.
     pub noise: Option<Spread>,
     pub verdict: Verdict,
     pub latency_base: Option<Latency>,
     pub latency_with: Option<Latency>,
-    /// Microseconds that PostgreSQL itself took; no part of the verdict.
+    /// The processor time of PostgreSQL itself in microseconds; no part of the verdict.
     pub database_base: Vec<f64>,
     pub database_with: Vec<f64>,
 }
@@ -58,14 +59,14 @@ pub struct Build {
     pub version: String,
 }
 
-/// A whole comparison, as it is written down.
+/// A whole comparison, as it is stored in the file.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct Report {
     pub base: Build,
     pub with: Build,
     pub rounds: usize,
     pub scale: super::Scale,
-    /// What was counted, and how.
+    /// The measured quantity, and the tool that measured it.
     pub counted: String,
     pub operations: Vec<Operation>,
 }
@@ -82,7 +83,7 @@ impl Report {
             .with_context(|| format!("cannot write {}", path.display()))
     }
 
-    /// The ratios of an operation, if it was compared.
+    /// The spread of an operation's ratios, if it was compared.
     pub fn ratio(&self, store: &str, name: &str) -> Option<&Spread> {
         let same = |of: &&Operation| of.store == store && of.name == name;
         self.operations.iter().find(same).map(|of| &of.ratio)
@@ -95,19 +96,16 @@ impl Report {
             let title = format!("## {store}: {}, {} rounds", self.counted, self.rounds);
             self.table(store).print(&title);
         }
-        let differ: Vec<String> = self
+        let worse: Vec<String> = self
             .operations
             .iter()
             .filter(|of| of.verdict == Verdict::More)
             .map(|of| format!("{} ({})", of.name, of.store))
             .collect();
         let all = self.operations.len();
-        match differ.len() {
+        match worse.len() {
             0 => println!("\nNone of {all} operations is slower or larger."),
-            n => println!(
-                "\n{n} of {all} are slower or larger: {}.",
-                differ.join(", ")
-            ),
+            n => println!("\n{n} of {all} are slower or larger: {}.", worse.join(", ")),
         }
     }
 

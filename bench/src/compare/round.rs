@@ -1,5 +1,5 @@
-//! One round on one store: both programs get fresh places, import the corpus, serve it, and are
-//! asked the same. After each operation it is the other program's turn.
+//! One round on one store: both programs get new data folders, import the corpus, serve it, and get
+//! the same requests. After each operation the other program has its turn.
 
 use super::clock::{at_rest, of_family, of_process};
 use super::commands::{import, processor_micros};
@@ -12,7 +12,7 @@ use crate::database::Server;
 use crate::host::{Host, timed};
 use std::time::Duration;
 
-/// A round and where its figures go.
+/// A round, with the figures that it adds to.
 pub struct Round<'a> {
     pub compare: &'a Compare,
     pub figures: &'a mut Figures,
@@ -63,7 +63,7 @@ impl Round<'_> {
         hosts.with.stop()
     }
 
-    /// Imports the corpus, which is an operation of its own.
+    /// Imports the corpus, which is also a measured operation.
     fn fill(&mut self, side: Side, place: &Place) -> anyhow::Result<()> {
         let command = import(place, &self.compare.corpus);
         let entries = self.compare.scale.corpus() as f64;
@@ -112,14 +112,14 @@ impl Round<'_> {
         self.add(side, name, Unit::Bytes, taken)
     }
 
-    /// Measures an operation on a server: what it takes from rest to rest.
+    /// Measures an operation on a server: its processor time from idle to idle.
     pub fn measure(&mut self, side: Side, host: &Host, workload: &Workload) -> anyhow::Result<()> {
         let target = Target {
             host,
             contents: &self.compare.contents,
             scale: self.compare.scale,
         };
-        // Without it the server has rested since its last turn.
+        // Without a preparation the server is still idle from its last turn.
         if let Some(prepare) = workload.prepare {
             prepare(&target)?;
             at_rest(host, workload.writes)?;
@@ -148,7 +148,7 @@ impl Round<'_> {
             .transpose()
     }
 
-    /// Notes a value of this round.
+    /// Adds a value of this round.
     pub fn add(&mut self, side: Side, name: &str, unit: Unit, taken: Taken) -> anyhow::Result<()> {
         self.figures.add(self.store, name, unit, side, taken)
     }

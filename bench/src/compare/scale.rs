@@ -1,4 +1,4 @@
-//! How much is done, what of it, and where: the values that a caller may choose from.
+//! The choices of a caller: how much is done, which operations, and on which store.
 
 use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
@@ -16,22 +16,22 @@ pub enum Scale {
 }
 
 impl Scale {
-    /// A count of the normal scale, as it is in this one.
+    /// A count of the normal scale, converted to this one.
     pub fn times(self, count: usize) -> usize {
         match self {
             Scale::Small => count.div_ceil(10),
             Scale::Normal => count,
-            // What is done once stays one operation.
+            // An operation that is done once stays one operation.
             Scale::Large => count * if count > 1 { 4 } else { 1 },
         }
     }
 
-    /// Entries of the memory that is read.
+    /// The number of entries of the memory that is read.
     pub fn corpus(self) -> usize {
         self.times(5_000)
     }
 
-    /// Entries where instructions are counted: a simulated processor takes its time.
+    /// The number of entries where instructions are counted: a simulated processor is slow.
     pub fn corpus_of_commands(self) -> usize {
         self.times(500)
     }
@@ -61,7 +61,7 @@ pub enum Group {
     Meaning,
 }
 
-/// Where memory is kept.
+/// The stores that a comparison uses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Store {
     Sqlite,
@@ -69,7 +69,7 @@ pub enum Store {
     Both,
 }
 
-/// What is counted.
+/// The quantity that a comparison measures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Count {
     /// Processor time of the server, user and system.

@@ -1,5 +1,5 @@
-//! The two programs that are compared, and the places where they keep their data: each place is
-//! made for one program and one round, and removed after it.
+//! The two programs that are compared, and their data folders: each folder is made for one program
+//! and one round, and removed after it.
 
 use crate::Setup;
 use crate::database::{Database, Server};
@@ -16,7 +16,7 @@ pub enum Side {
 }
 
 impl Side {
-    /// Both in an order that changes from turn to turn, so that neither always comes first.
+    /// Both sides in an order that changes from turn to turn, so that neither always comes first.
     pub fn in_turn(turn: usize) -> [Side; 2] {
         if turn.is_multiple_of(2) {
             [Side::Base, Side::With]
@@ -69,7 +69,7 @@ impl<T> Pair<T> {
     }
 }
 
-/// An empty data folder, and an empty database where memory is kept on PostgreSQL.
+/// An empty data folder, and an empty database if memory is stored on PostgreSQL.
 pub struct Place<'a> {
     setup: &'a Setup,
     folder: PathBuf,
@@ -77,7 +77,7 @@ pub struct Place<'a> {
 }
 
 impl<'a> Place<'a> {
-    /// Makes a place for the program of `setup`; the program itself prepares the database.
+    /// Makes a data folder for the program of `setup`; the program itself prepares the database.
     pub fn new(setup: &'a Setup, server: Option<&'a Server>) -> anyhow::Result<Place<'a>> {
         let folder = setup.fresh("compare-")?;
         let database = match server {
@@ -102,14 +102,14 @@ impl<'a> Place<'a> {
             .with_context(|| format!("cannot use {}", models.display()))
     }
 
-    /// A command of the program that opens this place itself.
+    /// A command of the program that opens this data folder itself.
     pub fn command(&self) -> Command {
         let mut command = host::command(self.setup, &self.folder);
         command.arg("--local").args(self.options());
         command
     }
 
-    /// A server on this place. The seams for tests bring the workflow of `runs`.
+    /// Starts a server on this data folder. The test seams add the workflow that `runs` uses.
     pub fn serve(&self) -> anyhow::Result<Host> {
         let mut options = self.options();
         options.push("--enable-test-seams");
@@ -122,8 +122,8 @@ impl<'a> Place<'a> {
             .map_or_else(Vec::new, |(_, url)| vec!["--database", url])
     }
 
-    /// Bytes on disk. A database is vacuumed before, so that plans and sizes do not depend on when
-    /// it does so itself.
+    /// The bytes on disk. A database is vacuumed before, so that plans and sizes do not depend on
+    /// the time of its own vacuum.
     pub fn settled_bytes(&self) -> anyhow::Result<u64> {
         match &self.database {
             Some((database, _)) => database.settle(),
@@ -134,7 +134,7 @@ impl<'a> Place<'a> {
 
 impl Drop for Place<'_> {
     fn drop(&mut self) {
-        // If this fails, the end of the whole run removes it.
+        // If this fails, the folder is removed at the end of the whole run.
         let _ = std::fs::remove_dir_all(&self.folder);
         let _ = std::fs::remove_file(self.folder.with_extension("log"));
     }

@@ -25,7 +25,7 @@ pub fn median(values: &[f64]) -> f64 {
     quantile(values, 0.5)
 }
 
-/// How far values lie apart.
+/// The spread of some values, as their quartiles and ends.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Spread {
     pub min: f64,
@@ -46,13 +46,13 @@ impl Spread {
         }
     }
 
-    /// How far the quartiles of ratios are from 1, the farther one of the two.
+    /// The distance of the quartiles of ratios from 1, the larger one of the two.
     pub fn distance(&self) -> f64 {
         f64::max((self.q1 - 1.0).abs(), (self.q3 - 1.0).abs())
     }
 }
 
-/// The ratios of each round; both sides have one value a round.
+/// The ratios of each round; both sides have one value for each round.
 pub fn ratios(base: &[f64], with: &[f64]) -> Vec<f64> {
     base.iter()
         .zip(with)
@@ -60,7 +60,7 @@ pub fn ratios(base: &[f64], with: &[f64]) -> Vec<f64> {
         .collect()
 }
 
-/// What a comparison says about one operation.
+/// The conclusion of a comparison about one operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Verdict {
@@ -72,7 +72,7 @@ pub enum Verdict {
 }
 
 impl Verdict {
-    /// Judges a median ratio. `noise` is the spread of the base against itself, where it is known.
+    /// Classifies a median ratio. `noise` is the spread of the base against itself, if it is known.
     pub fn of(ratio: f64, noise: Option<&Spread>) -> Verdict {
         let tolerance = f64::max(TOLERANCE, noise.map_or(0.0, Spread::distance));
         // A ratio such as 1.03 is not exact in binary.

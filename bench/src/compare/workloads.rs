@@ -1,5 +1,5 @@
-//! What is asked of a running server: one row for each operation that is compared. The corpus is
-//! in the memory `bench` before; every text and every query follows from its number.
+//! The requests to a running server: one row for each operation that is compared. The corpus is in
+//! the memory `bench` before; every text and every query is derived from its number.
 
 use super::drive;
 use super::{Group, Scale};
@@ -14,29 +14,29 @@ use serde_json::{Value, json};
 use std::time::{Duration, Instant};
 
 const WORKFLOW: &str = "conformance-agent-memory-redaction";
-/// Entries of one batch.
+/// The number of entries of one batch.
 const BATCH: usize = 100;
-/// Tokens of a recall.
+/// The token budget of a recall.
 const RECALL_TOKENS: usize = 800;
-/// Tokens of a digest for each entry that it is made of: enough to stand for them, and less than
-/// all of them have.
+/// The tokens of a digest for each entry that it is made from: enough to represent them, and less
+/// than all of them have.
 const DIGEST_TOKENS_AN_ENTRY: usize = 12;
-/// Numbers of requests that only warm up; far from those that count.
+/// The first number of requests that only warm up; far from those that are measured.
 const WARM_UP: usize = 50_000_000;
 const JOB_WAIT_MAX: Duration = Duration::from_secs(120);
 
-/// What a workload works on.
+/// The server that a workload uses, and the texts for it.
 pub struct Target<'a> {
     pub host: &'a Host,
     pub contents: &'a Contents,
     pub scale: Scale,
 }
 
-/// What was done.
+/// The result of a workload.
 pub struct Work {
-    /// What the processor time is divided by.
+    /// The number of operations that the processor time is divided by.
     pub operations: usize,
-    /// How long each request took.
+    /// The latency of each request in nanoseconds.
     pub nanos: Vec<u64>,
 }
 
@@ -47,9 +47,9 @@ type Do = fn(&Target) -> anyhow::Result<Work>;
 pub struct Workload {
     pub name: &'static str,
     pub group: Group,
-    /// It leaves work to passes, which belongs to it.
+    /// True if it leaves work to passes, which is measured with it.
     pub writes: bool,
-    /// What has to happen before, and is not measured.
+    /// A preparation that is not measured.
     pub prepare: Option<Prepare>,
     pub work: Do,
 }
@@ -74,8 +74,8 @@ const fn write(name: &'static str, group: Group, prepare: Option<Prepare>, work:
     }
 }
 
-/// All of them, in the order in which a round runs them. The first search comes before all others,
-/// because a server builds what it searches in when it is first asked.
+/// All workloads, in the order in which a round runs them. The first search comes before all
+/// others, because a server builds its search index when it is first asked.
 #[rustfmt::skip]
 pub const WORKLOADS: [Workload; 14] = [
     read("search, the first after a start", Group::Searches, None,
@@ -106,7 +106,7 @@ pub const WORKLOADS: [Workload; 14] = [
         |t| pass(t, "consolidate", DUPLICATES, json!({}))),
     write("pass consolidate, nothing new", Group::Passes, None,
         |t| pass(t, "consolidate", DUPLICATES, json!({}))),
-    // A recall before it unfolds the tables by which tokens are counted.
+    // A recall before it loads the tables by which tokens are counted.
     write("pass distill", Group::Passes, Some(|t| recalls(t, WARM_UP, 1).map(|_| ())),
         distill),
 ];
@@ -163,7 +163,7 @@ pub fn batch(name: &str, texts: impl Iterator<Item = String>) -> Request {
     Request::post(KEY, &memory(name, "entries:batch"), &body)
 }
 
-/// Entries of the memory that passes work over.
+/// The number of entries of the memory that passes work over.
 fn duplicates(scale: Scale) -> usize {
     scale.times(20) * BATCH
 }
@@ -187,7 +187,7 @@ fn whole_runs(target: &Target, count: usize) -> anyhow::Result<Work> {
     })
 }
 
-/// Sends requests from some clients at once.
+/// Sends requests from several clients at once.
 pub fn send(
     target: &Target,
     clients: usize,

@@ -1,9 +1,9 @@
-//! THE chokepoint: `admit` turns a `Draft` into an `Admitted`, and nothing else can. Whatever is
+//! Admission: `admit` turns a `Draft` into an `Admitted`, and nothing else can. Every text that is
 //! stored has passed here.
 //!
-//! The order is fixed: validate names, redact every text, then hold the result against the limits.
-//! Limits come last because they bound what is stored, and a marker may be longer than what it
-//! replaces.
+//! The order is fixed: validate names, redact every text, then check the result against the limits.
+//! Limits come last because they bound what is stored, and a redaction marker may be longer than
+//! the text it replaces.
 
 mod names;
 
@@ -21,27 +21,26 @@ use std::collections::BTreeSet;
 
 pub use names::check_name;
 
-/// How long the name of a slot or of a chat thread may be.
+/// The longest name of a slot or of a chat thread, in characters.
 pub const SLOT_CHARS_MAX: usize = 200;
 
-/// How many subjects one entry may have.
+/// The most subjects that one entry may have.
 pub const SUBJECTS_MAX: usize = 32;
 
-/// What admission is judged by: the tenant's policy, the secrets known now, and the time.
+/// The inputs of an admission: the tenant's policy, the secrets known now, and the time.
 #[derive(Clone, Copy, Debug)]
 pub struct Admission<'a> {
-    /// Limits and rules.
     pub policy: &'a Policy,
-    /// Registered values and shapes.
+    /// Finds registered secret values and the shapes of secrets.
     pub redactor: &'a Redactor,
-    /// `redactor.fingerprint(..)`, kept with the entry so that readers know whether to look again.
+    /// `redactor.fingerprint(..)`. It is stored with the entry, so that readers know whether the
+    /// entry must be redacted again.
     pub scan: u64,
-    /// The instant of the write.
     pub now: Timestamp,
 }
 
-/// A draft that passed. The fields are private and there is no other constructor: this is what
-/// makes the rule structural.
+/// A draft that was admitted. The fields are private and `Admission` is the only constructor, so
+/// the compiler enforces that nothing is stored unredacted.
 ///
 /// A batch takes what was admitted …
 /// ```
@@ -95,16 +94,16 @@ pub struct Admitted {
     scan: u64,
 }
 
-/// The tag that marks what came from nobody who is trusted. It goes wherever the entry goes:
-/// OpenWOP's entry has no other place.
+/// The tag of entries from untrusted sources. It is part of the entry wherever it is sent, because
+/// OpenWOP's entry has no other field for trust.
 pub const UNTRUSTED_TAG: &str = "source:untrusted";
 
-/// The text of a rule, redacted: made by `Admission::rule` alone.
+/// The redacted text of a rule. Only `Admission::admit_rule` and `readmit_rule` make one.
 #[derive(Clone, PartialEq)]
 pub struct RuleText(Redacted);
 
 impl RuleText {
-    /// The text.
+    /// The text of the rule, redacted.
     #[must_use]
     pub fn as_str(&self) -> &str {
         self.0.as_str()
@@ -120,7 +119,7 @@ impl std::fmt::Debug for RuleText {
 }
 
 impl Admission<'_> {
-    /// Judges one draft. The error names a field and a limit, never a value.
+    /// Admits one draft or refuses it. The error names a field and a limit, never a value.
     pub fn admit(&self, scope: &Scope, draft: Draft) -> Result<Admitted, Rejection> {
         check_name(self.redactor, "memoryRef", scope.memory_ref.as_str())?;
         if let Some(origin) = &draft.origin {
@@ -166,7 +165,7 @@ impl Admission<'_> {
         })
     }
 
-    /// The text of a rule.
+    /// Checks and redacts the text of a new rule.
     pub fn rule(&self, text: &str) -> Result<RuleText, Rejection> {
         if text.is_empty() {
             return Err(Rejection::Empty { field: "body" });
@@ -177,15 +176,15 @@ impl Admission<'_> {
         ))
     }
 
-    /// The text of a stored rule as the rules of redaction leave it today. Nothing is refused: see
-    /// `readmit`.
+    /// Redacts the text of a stored rule by the current redaction rules. Nothing is refused, for
+    /// the reason given at `readmit`.
     #[must_use]
     pub fn rule_again(&self, text: &str) -> RuleText {
         RuleText(self.clean(text, &mut BTreeSet::new()))
     }
 
-    /// A short stored text (a tag, a label, what an action is called) as the rules of today leave
-    /// it, cut to the length of a tag if a marker outgrows that.
+    /// Redacts a short stored text (a tag, a label, the name of an action) by the current rules,
+    /// and cuts it to the length of a tag if a marker made it longer.
     #[must_use]
     pub fn short_text(&self, text: &str) -> String {
         let mut flags = BTreeSet::new();
@@ -196,9 +195,11 @@ impl Admission<'_> {
         self.short_tag(text, &mut flags).into_string()
     }
 
-    /// What hangs on the entry, in order: anchors that fit its tier, a window that is one and
-    /// belongs to a statement, a slot that tells no secret; and the mark of what nobody vouches
-    /// for, which trust and tag must agree on, the lower one counting.
+    /// Checks the attributes beside the text and returns them with the final tags. In order: an
+    /// interaction and a session are given exactly for the tiers that need them, names hold no
+    /// secret, a validity window is well formed and belongs to a statement, and a slot is not given
+    /// for an episode. Trust and the untrusted tag are then made to agree; the lower of the two
+    /// counts.
     fn facets(&self, draft: &Draft) -> Result<(Facets, Vec<String>), Rejection> {
         let mut facets = draft.facets.clone();
         let mut tags = draft.tags.clone();
@@ -251,19 +252,21 @@ impl Admission<'_> {
             );
         }
         if facets.trust == Trust::Untrusted {
-            sabotage!("untrusted-answers-questions", facets.slot = None); // what nobody vouches for takes nothing's place
+            // An entry from an untrusted source must not replace another entry, so it loses its
+            // slot.
+            sabotage!("untrusted-answers-questions", facets.slot = None);
         }
         Ok((facets, tags))
     }
 
-    /// Redacts every text of a record; the only maker of `RecordBody`. Limits are those of whoever
-    /// makes the record.
+    /// Redacts every text of a record. This is the only constructor of `RecordBody`. The caller
+    /// checks the size limits of its kind of record.
     #[must_use]
     pub fn record(&self, body: Map<String, Value>) -> RecordBody {
         RecordBody(self.clean_map(body, &mut BTreeSet::new()))
     }
 
-    /// Tags that are kept outside an entry, by the same rules.
+    /// Checks and redacts tags that are stored outside an entry, by the rules for tags of entries.
     pub fn tag_texts(&self, tags: &[String]) -> Result<Vec<String>, Rejection> {
         bound("tags", "items", tags.len(), self.policy.tags_max)?;
         for tag in tags {
@@ -281,9 +284,9 @@ impl Admission<'_> {
             .collect())
     }
 
-    /// Looks at a stored entry again before it is shown: one that was written under other rules (a
-    /// secret registered since, a newer table of shapes, a stricter policy) leaves as it would be
-    /// stored today.
+    /// Redacts a stored entry again before it is shown. An entry that was written under other rules
+    /// (a secret registered since, a newer table of shapes, a stricter policy) is shown as it would
+    /// be stored today.
     #[must_use]
     pub fn review(&self, mut entry: Entry) -> Entry {
         if entry.scan == sabotage!("no-second-look-on-read", self.scan, entry.scan) {
@@ -299,18 +302,18 @@ impl Admission<'_> {
         entry
     }
 
-    /// A stored entry as the rules of today leave it, for storing it again. Nothing is refused: a
-    /// text that must not stay cannot be kept out for its size. Content and metadata may thus
-    /// outgrow their limits (a marker can be longer than what it replaces, some ten times at the
-    /// worst); a tag, which stores index, is cut.
+    /// Redacts a stored entry by the current rules, so that it can be stored again. Nothing is
+    /// refused: a secret must go even if the redacted text exceeds a limit. Content and metadata
+    /// may thus outgrow their limits (a marker can be longer than the text it replaces, some ten
+    /// times at the worst); a tag is cut, because stores index it.
     #[must_use]
     pub fn readmit(&self, tenant: &TenantId, entry: Entry) -> Admitted {
         let mut flags = BTreeSet::new();
         let mut facets = entry.facets;
         let slot = facets.slot.clone();
         self.clean_names(&mut facets);
-        // Two questions that differ in secrets alone would become one, which only one entry may
-        // answer: an entry whose question must not be kept answers none.
+        // Two slots that differ in secrets only would become one slot, which only one entry may
+        // answer. An entry whose slot must not be stored therefore gets none.
         if facets.slot != slot {
             facets.slot = None;
         }
@@ -341,8 +344,8 @@ impl Admission<'_> {
         }
     }
 
-    /// What is cut is cleaned again: an end where there was none can make a shape of what was not
-    /// one.
+    /// Redacts a tag and cuts it to its limit. A cut text is redacted again: cutting can create the
+    /// shape of a secret where there was none.
     fn short_tag(&self, tag: &str, flags: &mut BTreeSet<ShapeKind>) -> Redacted {
         let mut clean = self.clean(tag, flags);
         let mut keep = self.policy.tag_chars_max;
@@ -354,8 +357,8 @@ impl Admission<'_> {
         clean
     }
 
-    /// Bounds the work of redaction itself. Generous: the real limits are checked on what would be
-    /// stored.
+    /// Bounds the work of redaction itself. These limits are generous; the real ones are checked on
+    /// the redacted result.
     fn early_bounds(&self, draft: &Draft) -> Result<(), Rejection> {
         if draft.content.is_empty() {
             return Err(Rejection::Empty { field: "content" });
@@ -395,8 +398,7 @@ impl Admission<'_> {
         cleaned.text
     }
 
-    /// Empty tags are dropped and repeated ones kept once: a tag is a set member, its order is the
-    /// caller's.
+    /// Redacts tags. Empty tags are dropped and repeated ones kept once; the order is the caller's.
     fn tags(
         &self,
         tags: &[String],
@@ -520,17 +522,17 @@ fn depth(value: &Value) -> usize {
 }
 
 impl Admitted {
-    /// The memory it was admitted to.
+    /// The memory that it was admitted to.
     #[must_use]
     pub fn scope(&self) -> &Scope {
         &self.scope
     }
-    /// The redacted text.
+    /// The text of the entry, redacted.
     #[must_use]
     pub fn content(&self) -> &str {
         self.content.as_str()
     }
-    /// The redacted tags.
+    /// The tags of the entry, redacted and without duplicates.
     pub fn tags(&self) -> impl Iterator<Item = &str> {
         self.tags.iter().map(Redacted::as_str)
     }
@@ -539,42 +541,42 @@ impl Admitted {
     pub fn metadata(&self) -> Option<&str> {
         self.metadata.as_deref()
     }
-    /// When it ends.
+    /// The instant at which the entry expires, if it does.
     #[must_use]
     pub fn expires_at(&self) -> Option<Timestamp> {
         self.expires_at
     }
-    /// Its tier.
+    /// The tier, which decides how long the entry lasts.
     #[must_use]
     pub fn tier(&self) -> Tier {
         self.tier
     }
-    /// Its typology.
+    /// The kind: episodic, semantic or procedural.
     #[must_use]
     pub fn typology(&self) -> Typology {
         self.typology
     }
-    /// Whom or what it is about.
+    /// The persons and things that the entry is about.
     #[must_use]
     pub fn subjects(&self) -> &[Subject] {
         &self.subjects
     }
-    /// What it has beside its text.
+    /// The attributes beside the text: session, slot, validity window, trust and so on.
     #[must_use]
     pub fn facets(&self) -> &Facets {
         &self.facets
     }
-    /// Its identity where it was imported from.
+    /// Its identity on the host that it was imported from.
     #[must_use]
     pub fn origin(&self) -> Option<&Origin> {
         self.origin.as_ref()
     }
-    /// Kinds of secret shapes that were seen in it.
+    /// The kinds of secret shapes that were found in it.
     #[must_use]
     pub fn flags(&self) -> &[ShapeKind] {
         &self.flags
     }
-    /// Fingerprint of the rules it passed.
+    /// The fingerprint of the redaction rules that it passed.
     #[must_use]
     pub fn scan(&self) -> u64 {
         self.scan
@@ -669,7 +671,7 @@ mod tests {
         assert_eq!(admitted.scan(), 7);
     }
 
-    /// An entry that was written before its secret was known.
+    /// An entry that was written before its secret was registered.
     fn stored() -> Entry {
         let metadata = json!({"pw": "hunter2-hunter2"}).as_object().cloned();
         Entry {
@@ -817,7 +819,7 @@ mod tests {
         );
     }
 
-    /// Names beside the text of an entry, each holding a secret.
+    /// Attributes with a name that holds a secret, one for each kind of name.
     fn secret_names() -> [(&'static str, Facets); 3] {
         let interaction = InteractionId::parse("thread hunter2-hunter2");
         let session = SessionId::parse("s1");

@@ -1,8 +1,9 @@
-//! The agent: what a manifest says, who brought it, and what it lacks on a host. Decides what may
-//! be installed; it never reads a file and never runs an agent.
+//! An agent: its manifest, the pack it comes from, and the capabilities that it lacks on a host.
+//! Decides what may be installed; it never reads a file and never runs an agent.
 //!
-//! A manifest is checked once, when it is installed (`manifest.rs`). What is stored was redacted
-//! since, so the readers here take what they find: a text may have become a marker.
+//! A manifest is checked once, when it is installed (`manifest.rs`). The stored text was redacted
+//! since, so a field that was valid may hold a redaction marker now: the readers here accept any
+//! value and fall back to defaults.
 
 mod manifest;
 
@@ -14,32 +15,31 @@ use crate::rejection::Rejection;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 
-/// What a caller brings: the manifest, and facts about the pack that it comes from.
+/// A request to install an agent: the manifest, and facts about the pack that it comes from.
 #[derive(Clone, Default)]
 pub struct Install {
-    /// The manifest.
     pub manifest: Map<String, Value>,
-    /// The pack; `local` if nobody says.
+    /// The pack that the agent comes from; `local` by default.
     pub pack_name: Option<String>,
-    /// Its version; `0.0.0` if nobody says.
+    /// The version of the pack; `0.0.0` by default.
     pub pack_version: Option<String>,
-    /// Packs that should be installed, too; `true` if the agent can do without.
+    /// The packs that should be installed beside it; the value is true if the agent can do without.
     pub peers: BTreeMap<String, bool>,
 }
 
-/// An agent that can be installed, or is.
+/// An agent that is installed, or has passed the checks for it.
 #[derive(Clone, PartialEq)]
 pub struct Agent {
     id: String,
     body: Map<String, Value>,
 }
 
-/// Where the system prompt of an agent is.
+/// The place of an agent's system prompt.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Prompt<'a> {
-    /// In the manifest.
+    /// The prompt itself, from the manifest.
     Text(&'a str),
-    /// In a file of this name.
+    /// The name of a file that holds the prompt.
     File(&'a str),
 }
 
@@ -53,7 +53,7 @@ impl std::fmt::Debug for Agent {
 }
 
 impl Agent {
-    /// Checks what a caller brings. The error names a field and a rule, never a value.
+    /// Checks a request to install an agent. The error names a field and a rule, never a value.
     pub fn new(install: Install, policy: &Policy) -> Result<Agent, Rejection> {
         let Install {
             manifest,
@@ -101,19 +101,20 @@ impl Agent {
         Ok(Agent { id, body })
     }
 
-    /// An agent that was stored under this name.
+    /// Restores an agent from its stored body.
     #[must_use]
     pub fn stored(id: String, body: Map<String, Value>) -> Agent {
         Agent { id, body }
     }
 
-    /// What is stored of it.
+    /// The JSON object that is stored for the agent.
     #[must_use]
     pub fn body(&self) -> &Map<String, Value> {
         &self.body
     }
 
-    /// The same agent with its prompt in the manifest: for a host that has read the file.
+    /// The same agent with its prompt in the manifest. For a host that has read the prompt from its
+    /// file.
     #[must_use]
     pub fn with_prompt(mut self, prompt: &str) -> Agent {
         if let Some(Value::Object(manifest)) = self.body.get_mut("manifest") {
@@ -123,7 +124,7 @@ impl Agent {
         self
     }
 
-    /// The same agent without its prompt: for everything that is shown.
+    /// The same agent without its prompt, for everything that is shown.
     #[must_use]
     pub fn without_prompt(mut self) -> Agent {
         if let Some(Value::Object(manifest)) = self.body.get_mut("manifest") {
@@ -148,43 +149,43 @@ impl Agent {
             .filter_map(Value::as_str)
     }
 
-    /// Its name.
+    /// The id that it is installed under.
     #[must_use]
     pub fn id(&self) -> &str {
         &self.id
     }
 
-    /// The whole manifest.
+    /// The manifest as a whole, if the stored body has one.
     #[must_use]
     pub fn manifest(&self) -> Option<&Map<String, Value>> {
         self.body.get("manifest").and_then(Value::as_object)
     }
 
-    /// What people call it.
+    /// The name that people call the agent.
     #[must_use]
     pub fn persona(&self) -> &str {
         self.text("persona").unwrap_or_default()
     }
 
-    /// A short name for screens: the persona if there is none.
+    /// A short name for screens; the persona if the manifest has none.
     #[must_use]
     pub fn label(&self) -> &str {
         self.text("label").unwrap_or_else(|| self.persona())
     }
 
-    /// What it is for.
+    /// The purpose of the agent, in words for people.
     #[must_use]
     pub fn description(&self) -> Option<&str> {
         self.text("description")
     }
 
-    /// The kind of model it wants.
+    /// The kind of model it wants, such as `reasoning`.
     #[must_use]
     pub fn model_class(&self) -> &str {
         self.text("modelClass").unwrap_or_default()
     }
 
-    /// Its system prompt.
+    /// The system prompt, or the file that holds it.
     #[must_use]
     pub fn prompt(&self) -> Prompt<'_> {
         match self.text("systemPromptRef") {
@@ -193,12 +194,12 @@ impl Agent {
         }
     }
 
-    /// The tools it may use; none unless the manifest names them.
+    /// The tools it may use; none unless the manifest lists them.
     pub fn tools(&self) -> impl Iterator<Item = &str> {
         self.texts("toolAllowlist")
     }
 
-    /// The memory it asks for.
+    /// The kinds of memory that it asks for.
     #[must_use]
     pub fn memory_shape(&self) -> Option<MemoryShape> {
         let shape = self.field("memoryShape")?.as_object()?;
@@ -210,13 +211,13 @@ impl Agent {
         })
     }
 
-    /// Below this confidence a decision should be escalated.
+    /// The confidence below which a decision should be escalated.
     #[must_use]
     pub fn threshold(&self) -> Option<f64> {
         self.field("confidence")?.get("defaultThreshold")?.as_f64()
     }
 
-    /// Whether it says what its tasks or answers look like.
+    /// Returns true if the manifest has schemas for its tasks or answers.
     #[must_use]
     pub fn has_handoff_schemas(&self) -> bool {
         self.field("handoff")
@@ -224,7 +225,7 @@ impl Agent {
             .is_some_and(|handoff| !handoff.is_empty())
     }
 
-    /// The pack it comes from.
+    /// The name of the pack that it comes from.
     #[must_use]
     pub fn pack_name(&self) -> &str {
         self.body
@@ -233,7 +234,7 @@ impl Agent {
             .unwrap_or_default()
     }
 
-    /// The version of that pack.
+    /// The version of the pack that it comes from.
     #[must_use]
     pub fn pack_version(&self) -> &str {
         self.body
@@ -242,8 +243,8 @@ impl Agent {
             .unwrap_or_default()
     }
 
-    /// Packs it wants beside it that none of the other agents comes from; `true` if it can do
-    /// without.
+    /// The peer packs that none of the other agents comes from; the value is true if the agent can
+    /// do without.
     fn missing_peers(&self, installed: &[Agent]) -> impl Iterator<Item = (&str, bool)> {
         let peers = self
             .body
@@ -261,7 +262,7 @@ impl Agent {
             .map(|(name, optional)| (name.as_str(), *optional == json!(true)))
     }
 
-    /// Refuses an agent that cannot do without a pack that is not there. The agent itself does not
+    /// Refuses an agent that needs a pack which is not installed. The agent's own pack does not
     /// count.
     pub fn check_peers(&self, installed: &[Agent]) -> Result<(), Rejection> {
         let missing = self
@@ -277,7 +278,7 @@ impl Agent {
         }
     }
 
-    /// What it asks for and does not get here: packs, then capabilities, each once.
+    /// Everything the agent asks for that this host lacks: packs, then capabilities, each once.
     #[must_use]
     pub fn degraded(&self, installed: &[Agent], capabilities: &Capabilities) -> Vec<String> {
         let packs = self.missing_peers(installed).map(|(name, _)| name);

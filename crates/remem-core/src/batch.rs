@@ -1,7 +1,7 @@
-//! The batch: everything one transaction does, as a value. Decided here, applied by a store, all or
-//! nothing.
+//! The batch: everything that one transaction does, as a value. Decided here, applied by a store,
+//! all or nothing.
 //!
-//! A change and its event are one thing: a store asks the change for its event, it never composes
+//! A change and its event are one value: a store asks the change for its event and never composes
 //! one itself.
 
 mod change;
@@ -17,7 +17,7 @@ use crate::ids::{Actor, EntryId, MemoryRef, PrincipalId, Revision, RunId, Tenant
 use crate::record::{Precondition, RECORD_KEY_BYTES_MAX, RecordBody, RecordKind, Ties};
 use crate::trust::Evidence;
 
-/// What one transaction does to one tenant's memory.
+/// The changes that one transaction makes to the memory of one tenant.
 #[derive(Clone, Debug)]
 pub struct Batch {
     tenant: TenantId,
@@ -32,12 +32,11 @@ pub struct Batch {
     changes: Vec<Change>,
 }
 
-/// A condition that must hold when the batch is applied, else nothing of it is.
+/// A condition on an entry. If it does not hold when the batch is applied, nothing of the batch is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Expectation {
-    /// The memory.
     pub memory_ref: MemoryRef,
-    /// The entry that must still be part of it …
+    /// The entry that must still be part of the memory …
     pub id: EntryId,
     /// … as the commit of this revision wrote it.
     pub written_at: Revision,
@@ -46,19 +45,17 @@ pub struct Expectation {
 /// A condition on a record that the batch does not write.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RecordExpectation {
-    /// What it is about.
     pub kind: RecordKind,
-    /// Its name.
     pub key: String,
-    /// What it must be like.
+    /// The state that the record must be in.
     pub precondition: Precondition,
 }
 
-/// The caller's (or a derived) key that makes a retry safe. Keyed digests only: neither the key nor
-/// the body is kept.
+/// A key, from the caller or derived, that makes a retry safe. Only keyed digests are stored,
+/// neither the key nor the body.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Idempotency {
-    /// The operation the key belongs to; the same key on another operation is another key.
+    /// The operation that the key belongs to; the same key on another operation is another key.
     pub operation: &'static str,
     /// Keyed digest of the caller's key.
     pub key: [u8; 32],
@@ -66,18 +63,18 @@ pub struct Idempotency {
     pub body: [u8; 32],
 }
 
-/// The right to act as a pass: valid until somebody else takes over, which a store notices by the
-/// number.
+/// The right of a node to run a pass, with the number of its lease. When another node takes over,
+/// the number grows, and a store refuses batches with the old one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fence {
-    /// Which pass.
+    /// The name of the pass.
     pub pass: &'static str,
-    /// Grows with each change of hands.
+    /// The number of the lease; it grows with each change of holder.
     pub number: u64,
 }
 
 impl Batch {
-    /// An empty batch of `tenant`, judged at `at`.
+    /// An empty batch for `tenant` that is judged at the instant `at`.
     #[must_use]
     pub fn new(tenant: TenantId, at: Timestamp) -> Batch {
         Batch {
@@ -94,43 +91,43 @@ impl Batch {
         }
     }
 
-    /// Who is acting.
+    /// Sets the principal that acts.
     #[must_use]
     pub fn by(mut self, principal: PrincipalId) -> Batch {
         self.principal = Some(principal);
         self
     }
 
-    /// Reaches everybody's memories, whoever asked for it.
+    /// Lets the batch reach the memories of all users, whichever principal acts.
     #[must_use]
     pub fn as_host(mut self) -> Batch {
         self.as_host = true;
         self
     }
 
-    /// The run that causes it.
+    /// Sets the run that causes the batch.
     #[must_use]
     pub fn in_run(mut self, run: RunId) -> Batch {
         self.run = Some(run);
         self
     }
 
-    /// Makes a repetition of the batch answer like the first time.
+    /// Makes a repeated batch return the answer of the first one.
     #[must_use]
     pub fn idempotent(mut self, idempotency: Option<Idempotency>) -> Batch {
         self.idempotency = idempotency;
         self
     }
 
-    /// Applies only while nobody else has taken over the pass: what a node decided before it was
-    /// paused for too long must not be written after another one went on.
+    /// Makes the batch fail once another node has taken over the pass. A node that was paused for
+    /// too long must not write its decisions after another one has continued.
     #[must_use]
     pub fn fenced(mut self, fence: Option<Fence>) -> Batch {
         self.fence = fence;
         self
     }
 
-    /// Applies only if the entry is still there as that revision wrote it.
+    /// Makes the batch depend on an entry that is still there as that revision wrote it.
     #[must_use]
     pub fn expect(mut self, memory_ref: MemoryRef, id: EntryId, written_at: Revision) -> Batch {
         self.expectations.push(Expectation {
@@ -141,7 +138,7 @@ impl Batch {
         self
     }
 
-    /// Applies only if a record is like that, without writing it.
+    /// Makes the batch depend on the state of a record that it does not write.
     #[must_use]
     pub fn expect_record(
         mut self,
@@ -160,14 +157,14 @@ impl Batch {
     /// Stores an admitted entry as `id`.
     ///
     /// # Panics
-    /// If the entry was admitted to another tenant: that is a bug of the caller, and going on would
-    /// cross the wall.
+    /// If the entry was admitted to another tenant: that is a bug of the caller, and to go on would
+    /// carry data from one tenant to another.
     #[must_use]
     pub fn put(self, id: EntryId, admitted: Admitted) -> Batch {
         self.put_by(id, admitted, Cause::default())
     }
 
-    /// As `put`, by a part of a run.
+    /// As `put`, and notes the node and agent of the run that caused it.
     ///
     /// # Panics
     /// As `put`.
@@ -176,7 +173,7 @@ impl Batch {
         self.put_whole(id, admitted, cause, Vec::new())
     }
 
-    /// As `put`, made from other entries.
+    /// As `put`, for a text that was made from other entries.
     ///
     /// # Panics
     /// As `put`.
@@ -211,7 +208,7 @@ impl Batch {
         self
     }
 
-    /// Lets one entry stand for another.
+    /// Retires an entry in favour of another one.
     #[must_use]
     pub fn retire(
         mut self,
@@ -229,21 +226,21 @@ impl Batch {
         self
     }
 
-    /// Erases an entry's text whoever could still read it.
+    /// Erases an entry's text, even if a run could still read it.
     #[must_use]
     pub fn forget(mut self, memory_ref: MemoryRef, id: EntryId) -> Batch {
         self.changes.push(Change::Forget { memory_ref, id });
         self
     }
 
-    /// Brings a merged entry back.
+    /// Restores an entry that was merged into another one.
     #[must_use]
     pub fn revive(mut self, memory_ref: MemoryRef, id: EntryId) -> Batch {
         self.changes.push(Change::Revive { memory_ref, id });
         self
     }
 
-    /// Makes room for another answer.
+    /// Closes the entry that answers a slot, so that another one can take its place.
     #[must_use]
     pub fn close(
         mut self,
@@ -261,14 +258,14 @@ impl Batch {
         self
     }
 
-    /// Takes an entry away with its session.
+    /// Removes an entry because its session is over.
     #[must_use]
     pub fn end(mut self, memory_ref: MemoryRef, id: EntryId) -> Batch {
         self.changes.push(Change::End { memory_ref, id });
         self
     }
 
-    /// Erases what was true long ago.
+    /// Erases the text of a statement that ceased to be true before an instant.
     #[must_use]
     pub fn strip(mut self, memory_ref: MemoryRef, id: EntryId, before: Timestamp) -> Batch {
         self.changes.push(Change::Strip {
@@ -279,7 +276,7 @@ impl Batch {
         self
     }
 
-    /// Notes who else says what an entry says.
+    /// Replaces the evidence that an entry rests on.
     #[must_use]
     pub fn strengthen(mut self, memory_ref: MemoryRef, id: EntryId, evidence: Evidence) -> Batch {
         self.changes.push(Change::Strengthen {
@@ -290,7 +287,7 @@ impl Batch {
         self
     }
 
-    /// Keeps the vector of an entry as it was read.
+    /// Stores the vector of an entry, on condition that its text is still the one that was read.
     #[must_use]
     pub fn embed(mut self, entry: &Entry, model: ModelId, vector: Embedding) -> Batch {
         let memory_ref = entry.memory_ref.clone();
@@ -306,7 +303,7 @@ impl Batch {
         self
     }
 
-    /// Keeps a signature.
+    /// Stores a signature that consolidation computed from a text.
     #[must_use]
     pub fn sign(
         mut self,
@@ -324,7 +321,7 @@ impl Batch {
         self
     }
 
-    /// Replaces an entry's text by the same text, admitted anew.
+    /// Replaces an entry's text by the same text, redacted anew.
     ///
     /// # Panics
     /// As `put`.
@@ -342,17 +339,17 @@ impl Batch {
         self
     }
 
-    /// Erases what was taken away while a run could still read it.
+    /// Erases the text of an entry that was removed while a run could still read it.
     #[must_use]
     pub fn erase(mut self, memory_ref: MemoryRef, id: EntryId) -> Batch {
         self.changes.push(Change::Erase { memory_ref, id });
         self
     }
 
-    /// Holds a snapshot for the batch's run, as this commit leaves memory.
+    /// Holds a snapshot of memory, as this commit leaves it, for the batch's run.
     ///
     /// # Panics
-    /// If the batch has no run: a snapshot that nobody can let go of would keep deleted text for
+    /// If the batch has no run: a snapshot that can never be released would keep deleted text for
     /// ever.
     #[must_use]
     pub fn hold(mut self) -> Batch {
@@ -361,31 +358,31 @@ impl Batch {
         self
     }
 
-    /// Lets go of the snapshot of the batch's run.
+    /// Releases the snapshot of the batch's run.
     #[must_use]
     pub fn release(mut self) -> Batch {
         self.changes.push(Change::Release);
         self
     }
 
-    /// Deletes an entry.
+    /// Deletes an entry on request of a caller.
     #[must_use]
     pub fn delete(mut self, memory_ref: MemoryRef, id: EntryId) -> Batch {
         self.changes.push(Change::Delete { memory_ref, id });
         self
     }
 
-    /// Removes an entry whose time has run out.
+    /// Removes an entry that has expired.
     #[must_use]
     pub fn expire(mut self, memory_ref: MemoryRef, id: EntryId) -> Batch {
         self.changes.push(Change::Expire { memory_ref, id });
         self
     }
 
-    /// Writes a record.
+    /// Writes a record that is found by its name only.
     ///
     /// # Panics
-    /// If the name is longer than a store can index: names are bounded where they are made.
+    /// If the name is longer than a store can index: the code that makes a name bounds its length.
     #[must_use]
     pub fn set(
         self,
@@ -397,12 +394,12 @@ impl Batch {
         self.set_tied(kind, key, precondition, body, Ties::default())
     }
 
-    /// Writes a record that is found by more than its name. An entry that it is tied to and that
-    /// the batch itself stores is put first.
+    /// Writes a record that can also be found by what it is tied to. If its source is an entry of
+    /// the same batch, that entry must be put before the record.
     ///
     /// # Panics
-    /// As `set`; and if something inert is tied to an entry or waits for something: only time ends
-    /// a review.
+    /// As `set_record`; and if a due time is given for a kind that cannot be due, or a topic or
+    /// source for an inert kind: an inert record is only ever found by its due time.
     #[must_use]
     pub fn set_tied(
         mut self,
@@ -434,7 +431,7 @@ impl Batch {
         self
     }
 
-    /// Takes a record away.
+    /// Deletes a record if its precondition holds.
     #[must_use]
     pub fn unset(mut self, kind: RecordKind, key: String, precondition: Precondition) -> Batch {
         self.changes.push(Change::Record {
@@ -447,7 +444,7 @@ impl Batch {
         self
     }
 
-    /// Appends an event.
+    /// Appends an event that belongs to no change.
     #[must_use]
     pub fn emit(mut self, body: EventBody) -> Batch {
         self.changes.push(Change::Emit {
@@ -458,7 +455,7 @@ impl Batch {
         self
     }
 
-    /// Appends an event that is no part of the log of the batch's run.
+    /// Appends an event that is left out of the log of the batch's run.
     #[must_use]
     pub fn emit_apart(mut self, body: EventBody) -> Batch {
         self.changes.push(Change::Emit {
@@ -469,7 +466,7 @@ impl Batch {
         self
     }
 
-    /// Appends an event that an earlier run recorded at `at`.
+    /// Appends an event that repeats one which an earlier run recorded at `at`.
     #[must_use]
     pub fn repeat(mut self, body: EventBody, at: Timestamp) -> Batch {
         self.changes.push(Change::Emit {
@@ -480,23 +477,23 @@ impl Batch {
         self
     }
 
-    /// Whose memory it changes.
+    /// The tenant whose memory it changes.
     #[must_use]
     pub fn tenant(&self) -> &TenantId {
         &self.tenant
     }
-    /// The instant it is judged at.
+    /// The instant at which it is judged.
     #[must_use]
     pub fn at(&self) -> Timestamp {
         self.at
     }
-    /// Who acts.
+    /// The principal that acts, if there is one.
     #[must_use]
     pub fn principal(&self) -> Option<&PrincipalId> {
         self.principal.as_ref()
     }
-    /// Whose memories it reaches: the caller's own and the tenant's; everybody's where nobody asked
-    /// for it, or it says so.
+    /// The actor that stores check access with: the principal as a user; the host if there is no
+    /// principal or the batch acts as the host.
     #[must_use]
     pub fn actor(&self) -> Actor {
         match &self.principal {
@@ -505,7 +502,7 @@ impl Batch {
         }
     }
 
-    /// Whether it touches a memory that is one user's.
+    /// Returns true if it touches a memory that belongs to one user.
     #[must_use]
     pub fn touches_owned(&self) -> bool {
         let touched = self.changes.iter().flat_map(Change::memory_refs);
@@ -517,7 +514,7 @@ impl Batch {
             )
             .any(|memory_ref| memory_ref.owner().is_some())
     }
-    /// The run that causes it.
+    /// The run that causes it, if any.
     #[must_use]
     pub fn run(&self) -> Option<&RunId> {
         self.run.as_ref()
@@ -527,28 +524,28 @@ impl Batch {
     pub fn idempotency(&self) -> Option<&Idempotency> {
         self.idempotency.as_ref()
     }
-    /// The lease it depends on.
+    /// The lease that it depends on.
     #[must_use]
     pub fn fence(&self) -> Option<&Fence> {
         self.fence.as_ref()
     }
-    /// What must hold.
+    /// The conditions on entries that must hold.
     #[must_use]
     pub fn expectations(&self) -> &[Expectation] {
         &self.expectations
     }
-    /// What must hold of records.
+    /// The conditions on records that must hold.
     #[must_use]
     pub fn record_expectations(&self) -> &[RecordExpectation] {
         &self.records
     }
-    /// Whether it stores this entry.
+    /// Returns true if the batch stores this entry.
     #[must_use]
     pub fn puts(&self, memory_ref: &MemoryRef, id: &EntryId) -> bool {
-        let puts = |change: &Change| matches!(change, Change::Put { id: put, admitted, .. } if put == id && &admitted.scope().memory_ref == memory_ref);
-        self.changes.iter().any(puts)
+        let is_that_entry = |change: &Change| matches!(change, Change::Put { id: put, admitted, .. } if put == id && &admitted.scope().memory_ref == memory_ref);
+        self.changes.iter().any(is_that_entry)
     }
-    /// What it does, in order.
+    /// The changes, in the order in which they are applied.
     #[must_use]
     pub fn changes(&self) -> &[Change] {
         &self.changes

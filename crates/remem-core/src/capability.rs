@@ -1,23 +1,22 @@
-//! One source for capability: what this host advertises, degrades and mounts is computed from the
-//! same facts.
+//! The capabilities of a host. Everything that the host advertises, degrades and mounts is computed
+//! from the same facts.
 //!
-//! Two tables: `DIMENSIONS` are the sides of memory an agent can ask for, `FEATURES` the keys of
-//! the discovery document. To add one, add a row. Nothing else in the code may claim a capability
-//! by hand.
+//! Two tables: `DIMENSIONS` are the kinds of memory that an agent can ask for, `FEATURES` the keys
+//! of the discovery document. To add one, add a row. No other code may claim a capability.
 
 use crate::sabotage;
 
-/// What this process truly has: filled in by the binary from the store, the configuration and the
-/// wired parts.
+/// What this process can do, as the binary knows from the store, the configuration and the parts
+/// that it has wired.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Facts {
-    /// Entries survive the process.
+    /// Entries survive a restart of the process.
     pub durable: bool,
     /// Puts and deletes are accepted.
     pub writable: bool,
     /// A lexical index answers queries.
     pub lexical: bool,
-    /// A model makes vectors, and the store finds by them.
+    /// A model makes vectors, and the store searches by them.
     pub semantic: bool,
     /// A purge pass runs, and reads honour `expiresAt`.
     pub ttl: bool,
@@ -25,23 +24,23 @@ pub struct Facts {
     pub forget: bool,
     /// Short-lived entries are compacted or distilled.
     pub compaction: bool,
-    /// Runs write with attribution.
+    /// Writes of runs are recorded with the run and node that made them.
     pub attribution: bool,
     /// Runs read a stable snapshot that a replay can repeat.
     pub snapshots: bool,
-    /// Workspace files are kept.
+    /// Workspace files can be stored.
     pub workspace: bool,
-    /// Workflows run here.
+    /// Workflows can be executed.
     pub runs: bool,
     /// Agent manifests are installed and listed.
     pub agents: bool,
-    /// A vault keeps secrets and resolves them for runs.
+    /// A vault stores secrets and resolves them for runs.
     pub vault: bool,
-    /// Events are delivered to webhooks, and kept until they are.
+    /// Events are delivered to webhooks, and stored until they are.
     pub webhooks: bool,
-    /// Promises are read out of memory, and fire.
+    /// Promises in texts are recognised as commitments, and fire.
     pub commitments: bool,
-    /// Drafts are made of what runs did, for people to review.
+    /// Proposals are drafted from what runs did, for people to review.
     pub proposals: bool,
     /// Runs are started at given times.
     pub scheduling: bool,
@@ -50,11 +49,11 @@ pub struct Facts {
 /// One row of the capability model.
 #[derive(Clone, Copy, Debug)]
 pub struct Dimension {
-    /// The name in the closed vocabulary of the protocol.
+    /// The name in the protocol's closed vocabulary.
     pub name: &'static str,
-    /// What it means, in a line.
+    /// The meaning of the dimension in one line.
     pub doc: &'static str,
-    /// Whether the facts support it.
+    /// Decides from the facts whether the host supports it.
     pub supported: fn(&Facts) -> bool,
 }
 
@@ -105,9 +104,9 @@ pub const DIMENSIONS: [Dimension; 8] = [
 /// A key of the discovery document, as it is advertised and as agents require it.
 #[derive(Clone, Copy, Debug)]
 pub struct Feature {
-    /// Its place in the document, with dots.
+    /// The path of the key in the document, joined with dots.
     pub key: &'static str,
-    /// Whether the facts support it.
+    /// Decides from the facts whether the host supports it.
     pub supported: fn(&Facts) -> bool,
 }
 
@@ -115,7 +114,7 @@ const fn feature(key: &'static str, supported: fn(&Facts) -> bool) -> Feature {
     Feature { key, supported }
 }
 
-/// Every key that this host may advertise. What is not here is never provided.
+/// Every key that this host may advertise. A key that is not in this table is never provided.
 pub const FEATURES: [Feature; 39] = [
     feature("memory", |_| true),
     feature("memory.writable", |f| f.writable),
@@ -171,37 +170,38 @@ pub const FEATURES: [Feature; 39] = [
     feature("supportedTransports.rest", |_| true),
 ];
 
-/// What the host supports: computed once, asked by every surface.
+/// The capabilities of this host, computed once and used by every API.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Capabilities {
     facts: Facts,
 }
 
-/// The memory an agent asks for.
+/// The kinds of memory that an agent asks for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MemoryShape {
-    /// Working notes of a run.
+    /// Working notes within one run.
     pub scratchpad: bool,
     /// The conversation so far.
     pub conversation: bool,
-    /// Memory across runs.
+    /// Memory that lasts across runs.
     pub long_term: bool,
 }
 
 impl Capabilities {
-    /// Computes them from the facts.
+    /// Computes the capabilities from the facts.
     #[must_use]
     pub fn compute(facts: Facts) -> Capabilities {
         Capabilities { facts }
     }
 
-    /// The facts behind them.
+    /// The facts that they were computed from.
     #[must_use]
     pub fn facts(&self) -> Facts {
         self.facts
     }
 
-    /// Whether the dimension of that name is supported; an unknown name is not.
+    /// Returns true if the host supports the dimension with this name; an unknown name is not
+    /// supported.
     #[must_use]
     pub fn supports(&self, name: &str) -> bool {
         DIMENSIONS
@@ -209,8 +209,8 @@ impl Capabilities {
             .any(|d| d.name == name && (d.supported)(&self.facts))
     }
 
-    /// Whether the key of that name is advertised as supported; an unknown one is not. Keys may
-    /// begin with `host.` or `capabilities.`, as agents write them.
+    /// Returns true if the key with this name is advertised as supported; an unknown key is not.
+    /// Keys may begin with `host.` or `capabilities.`, as agents write them.
     #[must_use]
     pub fn provides(&self, key: &str) -> bool {
         let plain = ["capabilities.", "host."]
@@ -226,8 +226,8 @@ impl Capabilities {
         })
     }
 
-    /// The dimensions an agent asks for and does not get, in the protocol's order. Empty means: not
-    /// degraded.
+    /// The dimensions that an agent asks for and the host lacks, in the protocol's order. An empty
+    /// list means that the agent is not degraded.
     #[must_use]
     pub fn degraded(&self, shape: MemoryShape) -> Vec<&'static str> {
         let any = shape.scratchpad || shape.conversation || shape.long_term;
@@ -333,7 +333,7 @@ mod tests {
         for facts in every_combination() {
             let capabilities = Capabilities::compute(facts);
             for feature in FEATURES {
-                // `agents` says that agents run; what stands under it holds without that, too.
+                // `agents` says that agents run; the keys below it hold without that, too.
                 let parent = feature
                     .key
                     .rsplit_once('.')

@@ -1,10 +1,9 @@
-//! The commitment: something that an agent is to be reminded of, at a time or when something
-//! becomes true. Decides what may happen to one and when it fires; it reads no clock, finds no
-//! entry and starts nothing.
+//! The commitment: a reminder for an agent, at a time or when a condition becomes true. Decides how
+//! its state may change and when it fires; it reads no clock, searches no entry and starts nothing.
 //!
-//! It holds no sentence: what was meant stays in the entry it was read from, and only the places of
-//! the words are kept. The exception is the key of a predicate, which has to be compared; a store
-//! takes the record away with the entry's text.
+//! A commitment holds no sentence. The text stays in the entry that it was read from, and only the
+//! positions of the words are stored. The exception is the key of a predicate, which has to be
+//! compared; a store deletes the record together with the entry's text.
 
 use crate::ids::Timestamp;
 use crate::rejection::Rejection;
@@ -13,24 +12,24 @@ use crate::schedule::Timing;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-/// How a commitment stands.
+/// The state of a commitment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum State {
-    /// It waits for somebody to confirm it.
+    /// It waits for a confirmation.
     Pending,
-    /// It will fire.
+    /// It waits for its time or condition, and will fire.
     Armed,
-    /// It has fired, and will not again.
+    /// It has fired and will not fire again.
     Done,
-    /// It was taken back, or what it was read from was.
+    /// It was cancelled or never confirmed, or the entry that it was read from is outdated.
     Cancelled,
-    /// It waited too long.
+    /// Its condition did not come true in time.
     Expired,
 }
 
 impl State {
-    /// Every state.
+    /// All states, in the order of their declaration.
     pub const ALL: [State; 5] = [
         State::Pending,
         State::Armed,
@@ -39,7 +38,7 @@ impl State {
         State::Expired,
     ];
 
-    /// The stable name.
+    /// The stable name, as stored and sent.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -51,20 +50,20 @@ impl State {
         }
     }
 
-    /// The state of that name.
+    /// The state with this name, if there is one.
     #[must_use]
     pub fn parse(text: &str) -> Option<State> {
         State::ALL.into_iter().find(|state| state.as_str() == text)
     }
 
-    /// Whether it may still fire.
+    /// Returns true if it may still fire.
     #[must_use]
     pub fn is_open(self) -> bool {
         matches!(self, State::Pending | State::Armed)
     }
 }
 
-/// What a commitment waits for.
+/// The time or condition that a commitment waits for.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(
     rename_all = "camelCase",
@@ -72,67 +71,68 @@ impl State {
     tag = "kind"
 )]
 pub enum When {
-    /// An instant.
+    /// A single instant, which is in `next_at`.
     Once,
-    /// Instant after instant.
+    /// A repeated time: an interval or a cron line.
     Recurring {
-        /// An ISO 8601 duration, counted from the anchor, …
+        /// An ISO 8601 duration that is counted from the anchor, …
         #[serde(default, skip_serializing_if = "Option::is_none")]
         every: Option<String>,
         /// … or a cron line.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         cron: Option<String>,
-        /// By whose clocks.
+        /// The time zone in which the rule is read.
         zone: String,
-        /// What distances are counted from.
+        /// The instant that intervals are counted from, in milliseconds.
         anchor: i64,
     },
-    /// That something becomes true.
+    /// A condition that becomes true.
     Predicate {
-        /// Its normal form.
+        /// The normal form of the predicate.
         key: String,
-        /// Whether it fires the first time only.
+        /// True if it fires the first time only.
         once: bool,
     },
 }
 
-/// Places of words in the text of the entry, in bytes.
+/// Positions of words in the text of the entry, in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Spans {
-    /// The sentence.
+    /// The sentence that holds the commitment.
     pub sentence: [usize; 2],
     /// The words that ask or promise.
     pub cue: [usize; 2],
-    /// The words that tell when.
+    /// The words that say when.
     pub condition: [usize; 2],
 }
 
-/// What a commitment starts when it fires. Without a workflow or an agent it only tells.
+/// The run that a commitment starts when it fires. Without a workflow or an agent it only sends an
+/// event.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Delivery {
     /// The workflow to run, …
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub workflow_id: Option<String>,
-    /// … or the agent to call upon.
+    /// … or the agent to invoke.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agent_id: Option<String>,
-    /// What the run is given beside the names of commitment, memory and entry.
+    /// The inputs of the run, beside the names of commitment, memory and entry.
     #[serde(default, skip_serializing_if = "Map::is_empty")]
     pub inputs: Map<String, Value>,
 }
 
-/// Why one ended without having fired.
+/// The reason why a commitment ended without having fired.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum EndedBy {
-    /// A caller took it back.
+    /// A caller cancelled it.
     Caller,
-    /// What it was read from is outdated.
+    /// The entry that it was read from is outdated.
     Source,
-    /// Nobody confirmed it in time.
+    /// No confirmation came in time.
     Unconfirmed,
-    /// What it waited for did not come true in time.
+    /// Its condition did not come true in time.
     Time,
 }
 
@@ -142,56 +142,52 @@ pub enum EndedBy {
 pub struct Commitment {
     /// The memory it belongs to.
     pub memory_ref: String,
-    /// How it stands.
     pub state: State,
-    /// What it waits for.
     pub when: When,
-    /// The next instant, in milliseconds, of one that waits for a time.
+    /// The next instant to fire, in milliseconds, if it waits for a time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub next_at: Option<i64>,
-    /// When it is given up: unconfirmed, or without its predicate.
+    /// The instant at which it is given up because it is unconfirmed or its condition is still
+    /// false.
     pub give_up_at: i64,
-    /// The version of the rules that read it out of a text; absent if a caller said when.
+    /// The version of the rules that recognised it in a text; absent if a caller gave the time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rules: Option<String>,
-    /// 0 to 100.
+    /// The confidence that the text was meant as a commitment, from 0 to 100.
     pub confidence: u8,
-    /// Where the words are.
+    /// The positions of the words in the text.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub spans: Option<Spans>,
-    /// What it starts.
+    /// The run that it starts.
     #[serde(default)]
     pub delivery: Delivery,
-    /// When it was made.
     pub created_at: i64,
-    /// When it was last changed.
     pub updated_at: i64,
-    /// Whether its predicate held when somebody last looked.
+    /// The last observed value of its predicate, if there was an observation.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub holds: Option<bool>,
-    /// How often its predicate has come true.
+    /// The number of times that its predicate has come true.
     #[serde(default)]
     pub epoch: u64,
-    /// How often it has fired.
+    /// The number of times that it has fired.
     #[serde(default)]
     pub fired: u64,
-    /// When it last fired.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_fired_at: Option<i64>,
-    /// The run that came of that.
+    /// The run that was started when it last fired.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_run_id: Option<String>,
-    /// Why it ended without firing.
+    /// The reason why it ended without firing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ended_by: Option<EndedBy>,
 }
 
-/// Why something cannot be done with one.
+/// The reason why an operation on a commitment is refused.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Refusal {
-    /// Not as it stands.
+    /// The commitment is in a state that does not allow the operation.
     State(State),
-    /// Not like this.
+    /// An argument of the operation is invalid.
     Rejected(Rejection),
 }
 
@@ -201,26 +197,26 @@ impl From<Rejection> for Refusal {
     }
 }
 
-/// What is to be done about a commitment that is due.
+/// The action that is due for a commitment.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Step {
-    /// It fires for this instant, and stands so afterwards.
+    /// It fires for this instant; `next` is its state afterwards.
     Fire {
         /// The scheduled instant, which is the same on every node.
         instant: Timestamp,
-        /// Afterwards.
+        /// The commitment after it has fired.
         next: Box<Commitment>,
     },
-    /// It is given up.
+    /// It is given up; the value is its state afterwards.
     GiveUp(Box<Commitment>),
-    /// It ended long ago.
+    /// It ended so long ago that its record is deleted.
     Forget,
-    /// Nothing yet.
+    /// It is not due yet.
     Wait,
 }
 
 impl Commitment {
-    /// As a record's content.
+    /// The body of its record.
     #[must_use]
     pub fn to_map(&self) -> Map<String, Value> {
         match serde_json::to_value(self) {
@@ -229,13 +225,13 @@ impl Commitment {
         }
     }
 
-    /// From a record's content; `None` if this version does not know it.
+    /// Reads the body of a record; `None` if this version does not know its form.
     #[must_use]
     pub fn from_map(map: Map<String, Value>) -> Option<Commitment> {
         serde_json::from_value(Value::Object(map)).ok()
     }
 
-    /// `time` or `predicate`, in the protocol's words.
+    /// The kind of its condition, `time` or `predicate`, in the protocol's words.
     #[must_use]
     pub fn condition(&self) -> &'static str {
         if matches!(self.when, When::Predicate { .. }) {
@@ -245,8 +241,8 @@ impl Commitment {
         }
     }
 
-    /// When something is to be done about it: it fires, is given up, or is forgotten `retention_ms`
-    /// after its end.
+    /// The instant at which the next action is due: it fires, is given up, or is deleted
+    /// `retention_ms` after its end.
     #[must_use]
     pub fn due(&self, retention_ms: i64) -> Timestamp {
         Timestamp(match self.state {
@@ -258,7 +254,7 @@ impl Commitment {
         })
     }
 
-    /// The predicate that it waits for now.
+    /// The key of the predicate that it waits for now.
     #[must_use]
     pub fn awaits(&self) -> Option<&str> {
         match &self.when {
@@ -267,8 +263,8 @@ impl Commitment {
         }
     }
 
-    /// What is to be done about it at `now`. However many instants were missed, it fires once, for
-    /// the latest.
+    /// The action that is due at `now`. If several instants were missed, it fires once, for the
+    /// latest.
     #[must_use]
     pub fn step(&self, now: Timestamp, retention_ms: i64) -> Step {
         if self.due(retention_ms) > now {
@@ -338,8 +334,9 @@ impl Commitment {
         }
     }
 
-    /// What an observation of its predicate makes of it: nothing, if it says what was known; and
-    /// whether it fires, which it does when the predicate comes true, not while it stays so.
+    /// The commitment after an observation of its predicate, and whether it fires now. `None` if
+    /// the observation changes nothing. A commitment fires when its predicate becomes true, not
+    /// while it stays true.
     #[must_use]
     pub fn observe(&self, holds: bool, now: Timestamp) -> Option<(Commitment, bool)> {
         let When::Predicate { once, .. } = &self.when else {
@@ -362,7 +359,8 @@ impl Commitment {
         Some((next, holds))
     }
 
-    /// Its predicate has come true, but it cannot fire yet: it is due from now on.
+    /// The commitment after its predicate has come true while it could not fire: it is due from now
+    /// on.
     #[must_use]
     pub fn deferred(&self, now: Timestamp) -> Commitment {
         Commitment {
@@ -374,7 +372,7 @@ impl Commitment {
         }
     }
 
-    /// Somebody says that it is meant.
+    /// Confirms a pending commitment, so that it will fire.
     pub fn confirm(&self, now: Timestamp, wait_ms: i64) -> Result<Commitment, Refusal> {
         if self.state != State::Pending {
             return Err(Refusal::State(self.state));
@@ -395,7 +393,7 @@ impl Commitment {
         })
     }
 
-    /// Somebody takes it back.
+    /// Cancels a commitment that is still open.
     pub fn cancel(&self, now: Timestamp) -> Result<Commitment, Refusal> {
         if !self.state.is_open() {
             return Err(Refusal::State(self.state));
@@ -403,7 +401,7 @@ impl Commitment {
         Ok(self.ended(State::Cancelled, EndedBy::Caller, now))
     }
 
-    /// Somebody wants it at another time. One that repeats goes on by its rule afterwards.
+    /// Moves a commitment to another time. One that repeats follows its own rule afterwards.
     pub fn snooze(
         &self,
         until: Timestamp,
@@ -431,14 +429,14 @@ impl Commitment {
         })
     }
 
-    /// Takes the place of one of the same name that has ended. It counts on from there: what it
-    /// fires for must never be named like what the earlier one fired for.
+    /// Continues the counters of an ended commitment with the same name, which this one replaces.
+    /// Ids of fired runs and events are made from the counters, so they must never repeat.
     pub fn follow(&mut self, earlier: &Commitment) {
         self.epoch = earlier.epoch;
         self.fired = earlier.fired;
     }
 
-    /// Ends it without firing.
+    /// The commitment after it ended without firing.
     #[must_use]
     pub fn ended(&self, state: State, by: EndedBy, now: Timestamp) -> Commitment {
         Commitment {
@@ -451,7 +449,7 @@ impl Commitment {
     }
 }
 
-/// An instant that something can be set to: ahead, and not too far.
+/// Checks that an instant lies in the future, and not too far.
 pub fn check_instant(
     field: &'static str,
     at: Timestamp,
@@ -470,7 +468,7 @@ pub fn check_instant(
     Ok(())
 }
 
-/// What records that wait for a predicate are found by.
+/// The topic under which records that wait for a predicate are found.
 #[must_use]
 pub fn topic(key: &str) -> String {
     blake3::hash(key.as_bytes()).to_hex()[..32].to_owned()

@@ -1,10 +1,10 @@
-//! What may happen to a commitment, held against a plain model.
+//! The state changes of a commitment, checked against a plain model.
 
 use super::*;
 use proptest::prelude::*;
 
 const DAY: i64 = 86_400_000;
-const KEPT: i64 = 90 * DAY;
+const RETENTION_MS: i64 = 90 * DAY;
 
 fn at(text: &str) -> Timestamp {
     Timestamp(text.parse::<jiff::Timestamp>().unwrap().as_millisecond())
@@ -55,28 +55,35 @@ fn predicate(once: bool) -> Commitment {
 #[test]
 fn a_single_instant_fires_once() {
     let one = commitment(When::Once, Some(1_000));
-    assert_eq!(one.step(Timestamp(999), KEPT), Step::Wait);
-    let Step::Fire { instant, next } = one.step(Timestamp(5_000), KEPT) else {
+    assert_eq!(one.step(Timestamp(999), RETENTION_MS), Step::Wait);
+    let Step::Fire { instant, next } = one.step(Timestamp(5_000), RETENTION_MS) else {
         panic!("it is due")
     };
     assert_eq!(
         (instant, next.state, next.next_at, next.fired),
         (Timestamp(1_000), State::Done, None, 1)
     );
-    assert_eq!(next.step(Timestamp(6_000), KEPT), Step::Wait);
-    assert_eq!(next.step(Timestamp(5_000 + KEPT), KEPT), Step::Forget);
+    assert_eq!(next.step(Timestamp(6_000), RETENTION_MS), Step::Wait);
+    assert_eq!(
+        next.step(Timestamp(5_000 + RETENTION_MS), RETENTION_MS),
+        Step::Forget
+    );
 }
 
 #[test]
 fn missed_instants_become_one_and_the_next_lies_ahead() {
-    let Step::Fire { instant, next } = hourly().step(Timestamp(3_600_000 * 6 + 5), KEPT) else {
+    let Step::Fire { instant, next } = hourly().step(Timestamp(3_600_000 * 6 + 5), RETENTION_MS)
+    else {
         panic!("it is due")
     };
     assert_eq!(
         (instant.0, next.next_at, next.state, next.fired),
         (3_600_000 * 6, Some(3_600_000 * 7), State::Armed, 1)
     );
-    assert_eq!(next.step(Timestamp(3_600_000 * 7 - 1), KEPT), Step::Wait);
+    assert_eq!(
+        next.step(Timestamp(3_600_000 * 7 - 1), RETENTION_MS),
+        Step::Wait
+    );
 }
 
 #[test]
@@ -88,7 +95,7 @@ fn a_zone_keeps_its_time_of_day() {
         anchor: 0,
     };
     let start = at("2026-03-28T08:00Z");
-    let Step::Fire { next, .. } = commitment(when, Some(start.0)).step(start, KEPT) else {
+    let Step::Fire { next, .. } = commitment(when, Some(start.0)).step(start, RETENTION_MS) else {
         panic!("it is due")
     };
     assert_eq!(
@@ -106,18 +113,18 @@ fn what_nobody_confirms_or_makes_true_is_given_up() {
         ..commitment(When::Once, Some(DAY))
     };
     assert_eq!(
-        pending.step(Timestamp(2 * DAY), KEPT),
+        pending.step(Timestamp(2 * DAY), RETENTION_MS),
         Step::Wait,
         "what is not confirmed does not fire"
     );
-    let Step::GiveUp(ended) = pending.step(Timestamp(14 * DAY), KEPT) else {
+    let Step::GiveUp(ended) = pending.step(Timestamp(14 * DAY), RETENTION_MS) else {
         panic!("too late")
     };
     assert_eq!(
         (ended.state, ended.ended_by),
         (State::Cancelled, Some(EndedBy::Unconfirmed))
     );
-    let Step::GiveUp(ended) = predicate(true).step(Timestamp(400 * DAY), KEPT) else {
+    let Step::GiveUp(ended) = predicate(true).step(Timestamp(400 * DAY), RETENTION_MS) else {
         panic!("too late")
     };
     assert_eq!(
@@ -215,7 +222,7 @@ proptest! {
         let mut fired = Vec::new();
         for wait in waits {
             now = now.plus_ms(wait);
-            match one.step(now, KEPT) {
+            match one.step(now, RETENTION_MS) {
                 Step::Fire { instant, next } => {
                     prop_assert!(instant <= now && now.0 - instant.0 < 3_600_000, "the latest");
                     prop_assert_eq!(instant.0 % 3_600_000, 0);

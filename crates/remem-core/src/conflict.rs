@@ -1,38 +1,37 @@
-//! Conflict: what becomes of a new answer to a question that was answered before. Facts have
-//! windows of time, of which no two of one slot overlap; procedures follow one another, and one is
-//! active. Both keep what they replace. Decides only: a ruling says which windows to close and
-//! where the new one stands, and whoever has the rows carries it out.
+//! Conflict: which of several answers to one slot is valid when. Facts have validity windows, of
+//! which no two of one slot overlap; procedures supersede one another, and one is active. Both keep
+//! what they replace. This file decides only: it says which windows to close and how far the new
+//! one reaches, and the caller writes the rows.
 //!
-//! What nobody vouches for never takes time from what somebody does, whichever of the two arrives
-//! first.
+//! An untrusted answer never takes time from a trusted one, whichever of the two arrives first.
 
 use crate::ids::Timestamp;
 use crate::sabotage;
 use crate::trust::Trust;
 
-/// When something is said to be so: `[from, to)`.
+/// The time in which a statement is said to be true, `[from, to)`, and the attributes that decide
+/// conflicts.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Window {
-    /// Since when.
+    /// The first instant at which it is true.
     pub from: Timestamp,
-    /// Until when, if that is known. A window that ends where it begins was never so.
+    /// The end, if it is known. A window that ends where it begins was never true.
     pub to: Option<Timestamp>,
-    /// How far its best source is believed.
+    /// The trust of its best source.
     pub trust: Trust,
-    /// When it was written down.
     pub created_at: Timestamp,
-    /// What is said, in the normal form by which two say the same.
+    /// The statement in its normal form; two windows with the same value say the same.
     pub value: String,
 }
 
 impl Window {
-    /// Whether it holds at an instant.
+    /// Returns true if the statement is true at an instant.
     #[must_use]
     pub fn contains(&self, at: Timestamp) -> bool {
         self.from <= at && self.to.is_none_or(|to| at < to)
     }
 
-    /// Whether it holds at no instant: an answer that lost.
+    /// Returns true if the statement is true at no instant: an answer that lost a conflict.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.to.is_some_and(|to| to <= self.from)
@@ -42,7 +41,7 @@ impl Window {
         self.trust == Trust::Untrusted
     }
 
-    /// Whether it holds at some instant of `[from, to)`.
+    /// Returns true if the window overlaps `[from, to)`.
     fn meets(&self, from: Timestamp, to: Option<Timestamp>) -> bool {
         !self.is_empty()
             && to.is_none_or(|to| from < to && self.from < to)
@@ -50,7 +49,7 @@ impl Window {
     }
 }
 
-// What is said stays out of logs.
+// The statement stays out of logs.
 impl std::fmt::Debug for Window {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(
@@ -63,45 +62,44 @@ impl std::fmt::Debug for Window {
     }
 }
 
-/// A window that is written down, under the name of its row.
+/// A stored window with the id of its row.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Placed<I> {
-    /// The row.
     pub id: I,
-    /// When it holds.
     pub window: Window,
 }
 
-/// What becomes of a new window.
+/// The decision about a new window.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Placing<I> {
-    /// The row says it already: it takes the new evidence, and its trust is that of its best
-    /// source.
+    /// The row already says the same: it takes the new evidence, and its trust becomes that of its
+    /// best source.
     Same(I),
-    /// It stands from its start to `to`, after the rows in `close` were ended at the instants
-    /// beside them. A row that is ended at its own start has lost.
+    /// The new window is stored from its start to `to`, after the rows in `close` were ended at the
+    /// given instants. A row that is ended at its own start has lost.
     Stands {
-        /// Its end.
+        /// The end of the new window.
         to: Option<Timestamp>,
-        /// Which rows end, and when. None begins to hold at an instant at which it did not.
+        /// The rows that end, and when. No row becomes true at an instant at which it was not.
         close: Vec<(I, Timestamp)>,
     },
-    /// The row began at the same instant and is better: the new one is kept with an empty window at
-    /// its start.
+    /// The row began at the same instant and wins: the new window is stored empty, ending at its
+    /// start.
     Loses(I),
-    /// Nobody vouches for it, and the row is trusted: it is kept without a slot, where it
-    /// contradicts nothing.
+    /// The new window is untrusted and the row is trusted: the new one is stored without a slot,
+    /// where it contradicts nothing.
     Apart(I),
 }
 
-/// Decides where a new window stands among those of its slot, given in any order.
+/// Decides how a new window is placed among those of its slot, which are given in any order.
 #[must_use]
 pub fn resolve<I: Clone + Ord>(new: &Window, windows: &[Placed<I>]) -> Placing<I> {
     let start = new.from;
     let bound = bound(new, windows);
     if let Some(row) = windows.iter().find(|row| row.window.contains(start)) {
         let old = &row.window;
-        // To vouch for an answer that others cut short would cut short what is vouched for.
+        // A trusted answer must not be merged into an untrusted row that other answers have cut
+        // short: the trusted one would end too early as well.
         let as_long = new.is_untrusted() || !old.is_untrusted() || old.to == bound;
         if sabotage!(
             "vouching-keeps-what-others-cut-short",
@@ -134,8 +132,8 @@ pub fn resolve<I: Clone + Ord>(new: &Window, windows: &[Placed<I>]) -> Placing<I
     Placing::Stands { to, close }
 }
 
-/// How far a new window may reach: to where the next one begins, or where the present one ends
-/// (something ended it: its successor, or somebody who took it back). Untrusted windows bound no
+/// The latest end that a new window may have: the start of the next window, or the end of the one
+/// that holds now (its successor or a retraction ended it). Untrusted windows do not bound a
 /// trusted one.
 fn bound<I>(new: &Window, windows: &[Placed<I>]) -> Option<Timestamp> {
     let windows = windows
@@ -160,14 +158,14 @@ fn bound<I>(new: &Window, windows: &[Placed<I>]) -> Option<Timestamp> {
     binding.filter_map(end).min()
 }
 
-/// Of two that begin at one instant: the better believed, then the newer. The value is the last
-/// resort, so that the order of arrival decides nothing.
+/// Decides between two windows that begin at one instant: the better trusted wins, then the newer.
+/// The value is the last resort, so that the order of arrival decides nothing.
 fn beats(new: &Window, old: &Window) -> bool {
     (new.trust, new.created_at, &new.value) > (old.trust, old.created_at, &old.value)
 }
 
-/// The row that ends at `at`, without a successor, because somebody took it back. Whom nobody
-/// vouches for can take back only what nobody vouches for.
+/// The row that ends at `at` because the statement is taken back, without a successor. An untrusted
+/// caller can take back untrusted statements only.
 #[must_use]
 pub fn retract<I: Clone>(at: Timestamp, trust: Trust, windows: &[Placed<I>]) -> Option<I> {
     let row = as_of(at, windows)?;
@@ -179,38 +177,37 @@ pub fn retract<I: Clone>(at: Timestamp, trust: Trust, windows: &[Placed<I>]) -> 
     may.then(|| row.id.clone())
 }
 
-/// The one that holds at an instant.
+/// The row that is true at an instant.
 #[must_use]
 pub fn as_of<I>(at: Timestamp, windows: &[Placed<I>]) -> Option<&Placed<I>> {
     windows.iter().find(|row| row.window.contains(at))
 }
 
-/// The procedure that is followed now.
+/// The procedure of a slot that is in force now.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Active<I> {
-    /// The row.
     pub id: I,
-    /// When it was stated.
+    /// The instant at which it was stated.
     pub at: Timestamp,
-    /// How far its best source is believed.
+    /// The trust of its best source.
     pub trust: Trust,
 }
 
-/// What becomes of a new procedure.
+/// The decision about a new procedure.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Succession<I> {
-    /// It is active; there was none.
+    /// It becomes active; there was none before.
     First,
-    /// It is active, and the row is superseded by it.
+    /// It becomes active, and the row is superseded by it.
     Supersedes(I),
-    /// It is older than the row: written down as superseded by it.
+    /// It is older than the row: it is stored as superseded by the row.
     Superseded(I),
-    /// Nobody vouches for it, and the row is trusted: kept without a slot.
+    /// It is untrusted and the row is trusted: it is stored without a slot.
     Apart(I),
 }
 
-/// Decides which of two procedures of one slot is active. At one instant the better believed is,
-/// then the one that arrives.
+/// Decides which of two procedures of one slot is active: the newer one. At one instant the better
+/// trusted one wins, then the one that arrives now.
 #[must_use]
 pub fn succeed<I>(at: Timestamp, trust: Trust, active: Option<Active<I>>) -> Succession<I> {
     let Some(active) = active else {

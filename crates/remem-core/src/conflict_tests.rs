@@ -1,5 +1,5 @@
-//! Windows and successions against a reference: a plain table from millisecond to what was said
-//! last.
+//! Validity windows and successions, checked against a reference: a plain table from millisecond to
+//! the last statement.
 
 use super::*;
 use proptest::prelude::*;
@@ -17,17 +17,17 @@ fn window(from: i64, value: &str, trust: Trust) -> Window {
     }
 }
 
-/// The rows of one slot, as a store would keep them.
+/// The rows of one slot, as a store would have them.
 #[derive(Default)]
-struct Rows {
+struct SlotModel {
     slot: Vec<Placed<usize>>,
-    /// Kept without a slot.
-    apart: Vec<Window>,
+    /// Windows that are stored without a slot.
+    without_slot: Vec<Window>,
     same: usize,
     count: usize,
 }
 
-impl Rows {
+impl SlotModel {
     fn put(&mut self, new: &Window) -> Placing<usize> {
         let placing = resolve(new, &self.slot);
         self.count += 1;
@@ -38,7 +38,7 @@ impl Rows {
                 row.window.trust = row.window.trust.max(new.trust);
                 self.same += 1;
             }
-            Placing::Apart(_) => self.apart.push(placed),
+            Placing::Apart(_) => self.without_slot.push(placed),
             Placing::Loses(_) => {
                 placed.to = Some(placed.from);
                 self.slot.push(Placed {
@@ -90,7 +90,7 @@ impl Rows {
     }
 }
 
-/// What was said last, for every millisecond.
+/// The last statement for every millisecond.
 fn reference(said: &[(i64, String)]) -> Vec<Option<String>> {
     let by_time: BTreeMap<i64, &String> = said.iter().map(|(from, value)| (*from, value)).collect();
     (0..DOMAIN)
@@ -103,8 +103,8 @@ fn reference(said: &[(i64, String)]) -> Vec<Option<String>> {
         .collect()
 }
 
-fn replay(said: &[(i64, String)]) -> Rows {
-    let mut rows = Rows::default();
+fn replay(said: &[(i64, String)]) -> SlotModel {
+    let mut rows = SlotModel::default();
     said.iter()
         .for_each(|(from, value)| drop(rows.put(&window(*from, value, Trust::Tool))));
     rows
@@ -179,7 +179,7 @@ fn at_one_start_the_better_believed_wins_then_the_newer() {
     };
     assert_eq!(resolve(&at(1_001, "b"), &rows), wins);
     assert_eq!(resolve(&at(999, "b"), &rows), Placing::Loses(1));
-    // Nothing else tells them apart: the same one stands, whichever came first.
+    // Everything else is equal: the same one wins, whichever came first.
     assert_eq!(resolve(&at(1_000, "b"), &rows), wins);
     assert_eq!(resolve(&at(1_000, "A"), &rows), Placing::Loses(1));
 }
@@ -211,7 +211,7 @@ fn untrusted_answers_take_nothing_from_trusted_ones() {
         rows.put(&window(7, "a", Trust::Untrusted)),
         Placing::Same(1)
     );
-    // Before the trusted one begins there is nothing to take.
+    // Before the trusted one begins, an untrusted one takes no time from it.
     assert_eq!(
         rows.put(&window(1, "x", Trust::Untrusted)),
         Placing::Stands {
@@ -223,7 +223,7 @@ fn untrusted_answers_take_nothing_from_trusted_ones() {
 
 #[test]
 fn an_untrusted_answer_that_came_first_does_not_bound_a_trusted_one() {
-    let mut rows = Rows::default();
+    let mut rows = SlotModel::default();
     rows.put(&window(3, "x", Trust::Untrusted));
     rows.put(&window(9, "y", Trust::Untrusted));
     assert_eq!(
@@ -239,7 +239,7 @@ fn an_untrusted_answer_that_came_first_does_not_bound_a_trusted_one() {
 
 #[test]
 fn to_vouch_for_an_answer_that_was_cut_short_makes_it_whole() {
-    let mut rows = Rows::default();
+    let mut rows = SlotModel::default();
     rows.put(&window(3, "a", Trust::Untrusted));
     assert_eq!(
         resolve(&window(5, "a", Trust::Tool), &rows.slot),
@@ -258,7 +258,7 @@ fn to_vouch_for_an_answer_that_was_cut_short_makes_it_whole() {
 
 #[test]
 fn an_end_that_was_told_holds() {
-    let told = Window {
+    let with_end = Window {
         to: Some(Timestamp(8)),
         ..window(5, "b", Trust::Tool)
     };
@@ -273,23 +273,23 @@ fn an_end_that_was_told_holds() {
         },
     ];
     assert_eq!(
-        resolve(&told, &rows[1..]),
+        resolve(&with_end, &rows[1..]),
         Placing::Stands {
             to: Some(Timestamp(8)),
             close: vec![]
         }
     );
     assert_eq!(
-        resolve(&told, &rows[..1]),
+        resolve(&with_end, &rows[..1]),
         Placing::Stands {
             to: Some(Timestamp(8)),
             close: vec![(1, Timestamp(5))]
         }
     );
-    // An end before the start is none before the start.
+    // An end before the start counts as an end at the start, so it bounds nothing earlier.
     let never = Window {
         to: Some(Timestamp(2)),
-        ..told
+        ..with_end
     };
     assert_eq!(
         resolve(&never, &rows[1..]),
@@ -334,7 +334,7 @@ fn what_is_said_stays_out_of_logs() {
     assert!(!format!("{row:?}").contains("secret"));
 }
 
-/// A procedure: when it was stated, how it is believed, and what superseded it.
+/// A procedure: when it was stated, its trust, and the procedure that superseded it.
 struct Procedure {
     at: Timestamp,
     trust: Trust,
@@ -444,7 +444,7 @@ fn any_trust() -> impl Strategy<Value = Trust> {
     (0..Trust::ALL.len()).prop_map(|at| Trust::ALL[at])
 }
 
-/// Steps of any kind: a statement (sometimes with an end), or a retraction.
+/// Operations of both kinds: a statement (sometimes with an end), or a retraction.
 fn steps() -> impl Strategy<Value = Vec<(i64, Option<i64>, u8, Trust, bool)>> {
     let end = prop_oneof![3 => Just(None), 1 => (0..12i64).prop_map(Some)];
     prop::collection::vec(
@@ -459,12 +459,15 @@ fn steps() -> impl Strategy<Value = Vec<(i64, Option<i64>, u8, Trust, bool)>> {
     )
 }
 
-fn walk(steps: &[(i64, Option<i64>, u8, Trust, bool)], mut look: impl FnMut(&Rows, &Rows)) -> Rows {
-    let mut rows = Rows::default();
+fn walk(
+    steps: &[(i64, Option<i64>, u8, Trust, bool)],
+    mut look: impl FnMut(&SlotModel, &SlotModel),
+) -> SlotModel {
+    let mut rows = SlotModel::default();
     for (nth, (at, lasts, value, trust, ends)) in steps.iter().enumerate() {
-        let before = Rows {
+        let before = SlotModel {
             slot: rows.slot.clone(),
-            apart: rows.apart.clone(),
+            without_slot: rows.without_slot.clone(),
             same: rows.same,
             count: rows.count,
         };
@@ -490,7 +493,7 @@ proptest! {
     fn inv_40_windows_stay_disjoint(steps in steps()) {
         let rows = walk(&steps, |_, _| {});
         for at in -1..2 * DOMAIN {
-            // INV-45: whoever asks what held at an instant gets one answer.
+            // INV-45: a read at one instant gets one answer at most.
             prop_assert!(rows.holders(at, |_| true) <= 1, "two rows hold at {at}");
         }
         for row in &rows.slot {
@@ -501,12 +504,12 @@ proptest! {
     #[test]
     fn inv_44_whatever_was_said_is_kept(steps in steps()) {
         let rows = walk(&steps, |before, after| {
-            assert!(after.slot.len() >= before.slot.len() && after.apart.len() >= before.apart.len());
+            assert!(after.slot.len() >= before.slot.len() && after.without_slot.len() >= before.without_slot.len());
             for (old, new) in before.slot.iter().zip(&after.slot) {
                 assert_eq!((old.id, old.window.from, &old.window.value), (new.id, new.window.from, &new.window.value));
             }
         });
-        prop_assert_eq!(rows.slot.len() + rows.apart.len() + rows.same, rows.count);
+        prop_assert_eq!(rows.slot.len() + rows.without_slot.len() + rows.same, rows.count);
     }
 
     #[test]
@@ -560,7 +563,7 @@ proptest! {
         let trusted = rows.iter().any(|row| row.trust != Trust::Untrusted);
         let active = rows.iter().find(|row| row.slotted && row.superseded_by.is_none()).unwrap();
         prop_assert!(!trusted || active.trust != Trust::Untrusted);
-        // The newest of those that may be.
+        // The active one is the newest of those that may be active.
         let best = rows.iter().filter(|row| !trusted || row.trust != Trust::Untrusted).map(|row| (row.at, row.trust)).max();
         prop_assert_eq!(Some((active.at, active.trust)), best);
     }
@@ -580,7 +583,7 @@ proptest! {
     }
 }
 
-/// The same steps with a value of their own each, so that none says what another does.
+/// The same steps with a value of their own each, so that no two say the same.
 fn distinct(
     steps: &[(i64, Option<i64>, u8, Trust, bool)],
 ) -> Vec<(i64, Option<i64>, u8, Trust, bool)> {

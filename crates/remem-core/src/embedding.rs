@@ -1,38 +1,39 @@
-//! The vector of a text: what a store keeps of it, and how alike two are.
+//! The vector of a text: its stored form, and the similarity of two.
 //!
-//! A vector is kept as one byte a component. Two stores that keep the same bytes agree on every
+//! A vector is stored as one byte per component. Two stores with the same bytes agree on every
 //! comparison to the last bit, because the products are whole numbers; the loss against full
-//! precision is below what a ranking can show (`docs/recall.md`). A vector tells nearly as much as
-//! its text: it is made from redacted text only, it is never shown, and it goes when its text goes.
+//! precision is too small to show in a ranking (`docs/recall.md`). A vector reveals nearly as much
+//! as its text: it is made from redacted text only, it is never shown, and it is erased with its
+//! text.
 
 use std::fmt;
 
-/// Which model made a vector: a digest of its name and of the form of its output. Vectors of
+/// The model that made a vector, as a digest of its name and of the form of its output. Vectors of
 /// different models are never compared.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct ModelId(pub i64);
 
 impl ModelId {
-    /// The id of a model: `name` tells it apart from every other one, its version included.
+    /// The id of a model. `name` must identify it among all models, its version included.
     #[must_use]
     pub fn of(name: &str, dimensions: usize) -> ModelId {
         let digest = blake3::hash(format!("embedding model\0{name}\0{dimensions}").as_bytes());
         let [a, b, c, d, e, f, g, h, ..] = *digest.as_bytes();
-        // Positive, so that it is the same number in every place that has to write it down.
+        // Positive, because not every place that stores the number has a sign for it.
         ModelId(i64::from_le_bytes([a, b, c, d, e, f, g, h]) & i64::MAX)
     }
 }
 
-/// A vector, each component between -127 and 127, the largest at one of the two.
+/// A vector of whole numbers between -127 and 127; the largest component has one of the two.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Embedding(Vec<i8>);
 
 impl Embedding {
-    /// Components that a vector may have.
+    /// The allowed numbers of components.
     pub const DIMENSIONS: std::ops::RangeInclusive<usize> = 8..=4_096;
 
-    /// From what a model answers. `None` for what is no direction: nothing but zeros, or a
-    /// component that is no number.
+    /// Makes a vector from a model's output. `None` if it has no direction: all components are
+    /// zero, or one is not a number.
     #[must_use]
     pub fn from_components(components: &[f32]) -> Option<Embedding> {
         if !Self::DIMENSIONS.contains(&components.len())
@@ -55,7 +56,7 @@ impl Embedding {
         Some(Embedding(bytes))
     }
 
-    /// From the bytes that a store kept.
+    /// Reads the bytes that a store holds; `None` if they are no vector.
     #[must_use]
     pub fn from_bytes(bytes: &[u8]) -> Option<Embedding> {
         let components: Vec<i8> = bytes.iter().map(|b| b.cast_signed()).collect();
@@ -63,19 +64,20 @@ impl Embedding {
         (Self::DIMENSIONS.contains(&components.len()) && some).then_some(Embedding(components))
     }
 
-    /// The bytes to keep.
+    /// The bytes for a store.
     #[must_use]
     pub fn to_bytes(&self) -> Vec<u8> {
         self.0.iter().map(|c| c.cast_unsigned()).collect()
     }
 
-    /// The components.
+    /// The components, one byte each.
     #[must_use]
     pub fn components(&self) -> &[i8] {
         &self.0
     }
 
-    /// How alike two vectors of one model are, from -1 to 1; 0 for vectors that cannot be compared.
+    /// The cosine similarity of two vectors of one model, from -1 to 1; 0 for vectors that cannot
+    /// be compared.
     #[must_use]
     pub fn cosine(&self, other: &Embedding) -> f64 {
         if self.0.len() != other.0.len() {
@@ -89,7 +91,7 @@ impl Embedding {
     }
 }
 
-/// The cosine from a product and the squares of both lengths.
+/// The cosine from the dot product and the squares of both lengths.
 #[must_use]
 pub fn cosine_of(product: i32, square: i32, other_square: i32) -> f64 {
     f64::from(product)
@@ -98,7 +100,7 @@ pub fn cosine_of(product: i32, square: i32, other_square: i32) -> f64 {
             .max(1.0)
 }
 
-/// The product of two vectors of the same length; exact, since 4,096 products of two bytes fit.
+/// The dot product of two vectors of the same length; exact, since 4,096 products of two bytes fit.
 /// Written so that the compiler makes vector instructions of it.
 #[must_use]
 pub fn dot(a: &[i8], b: &[i8]) -> i32 {
@@ -108,7 +110,7 @@ pub fn dot(a: &[i8], b: &[i8]) -> i32 {
         .sum()
 }
 
-// A vector is as private as its text.
+// A vector is as private as its text, so it is not printed.
 impl fmt::Debug for Embedding {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Embedding({} components)", self.0.len())

@@ -1,11 +1,12 @@
-//! The entry: what one memory is, before (`Draft`) and after (`Entry`) it was admitted and stored.
+//! The entry: one stored text with its attributes, before (`Draft`) and after (`Entry`) it was
+//! admitted and stored.
 
 use crate::ids::{EntryId, InteractionId, MemoryRef, Revision, SessionId, Timestamp, WorldId};
 use crate::subject::Subject;
 use crate::trust::{Evidence, Trust};
 use std::{fmt, str::FromStr};
 
-/// How long a memory lasts: as long as a chat thread, a session, or for good.
+/// The lifetime of an entry: as long as a chat thread, as long as a session, or for good.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub enum Tier {
     /// Ends with its interaction (a chat thread).
@@ -17,20 +18,20 @@ pub enum Tier {
     Persistent,
 }
 
-/// What kind of memory it is. The default of a plain put is semantic: a statement held to be true.
+/// The kind of an entry. The default of a plain put is semantic: a statement held to be true.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub enum Typology {
-    /// What happened.
+    /// An event or conversation that happened.
     Episodic,
-    /// What is held to be true.
+    /// A statement that is held to be true.
     #[default]
     Semantic,
-    /// How something is done.
+    /// An instruction for how something is done.
     Procedural,
 }
 
 impl Tier {
-    /// Every tier, shortest-lived first.
+    /// All tiers, shortest-lived first.
     pub const ALL: [Tier; 3] = [Tier::Interaction, Tier::Session, Tier::Persistent];
 
     /// The stable name, as stored.
@@ -43,10 +44,10 @@ impl Tier {
         }
     }
 
-    /// Whether this host ever produces the cell (tier, typology).
+    /// Returns true if this host allows entries of this tier and typology.
     ///
-    /// Episodes are kept with their thread or session only: what should outlast them becomes a fact
-    /// or a procedure.
+    /// Episodes last as long as their thread or session only: what should outlast them becomes a
+    /// fact or a procedure.
     #[must_use]
     pub fn produces(self, typology: Typology) -> bool {
         match self {
@@ -58,7 +59,7 @@ impl Tier {
 }
 
 impl Typology {
-    /// Every typology.
+    /// All typologies, in the order of their declaration.
     pub const ALL: [Typology; 3] = [Typology::Episodic, Typology::Semantic, Typology::Procedural];
 
     /// The stable name, as stored.
@@ -96,25 +97,26 @@ impl FromStr for Typology {
     }
 }
 
-/// What an entry has beside its text: where it hangs, what it answers, when it holds, who said it.
+/// The attributes of an entry beside its text: session, world, slot, validity window, trust and
+/// evidence.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Facets {
     /// The session that it ends with; every entry below the persistent tier has one.
     pub session: Option<SessionId>,
     /// The chat thread that it ends with; entries of the interaction tier have one, and no other.
     pub interaction: Option<InteractionId>,
-    /// The world whose rules it may not restate. Every semantic entry has one, be it the world
+    /// The world whose rules it must not restate. Every semantic entry has one; it may be the world
     /// without rules.
     pub world: WorldId,
-    /// The one question that it answers, so that another answer takes its place.
+    /// The question that it answers, so that another answer to it takes its place.
     pub slot: Option<String>,
-    /// Semantic: true from this instant; `None` is since it was written.
+    /// Semantic entries: true from this instant; `None` means from its creation.
     pub valid_at: Option<Timestamp>,
-    /// Semantic: no longer true from this instant.
+    /// Semantic entries: no longer true from this instant.
     pub invalid_at: Option<Timestamp>,
-    /// Where it comes from.
+    /// The trust of its source.
     pub trust: Trust,
-    /// Who else says so.
+    /// The independent sources that say the same.
     pub evidence: Evidence,
 }
 
@@ -134,55 +136,55 @@ impl Default for Facets {
 }
 
 impl Facets {
-    /// Whether it holds at that instant.
+    /// Returns true if the statement is true at that instant.
     #[must_use]
     pub fn holds_at(&self, at: Timestamp) -> bool {
         self.valid_at.is_none_or(|from| from <= at) && self.invalid_at.is_none_or(|to| at < to)
     }
 }
 
-/// What a caller wants remembered. Nothing about it has been checked; only [`crate::Admission`] may
-/// take it further.
+/// A text that a caller wants to store. Nothing of it has been checked; only [`crate::Admission`]
+/// can turn it into something that can be stored.
 #[derive(Clone, PartialEq, Default)]
 pub struct Draft {
-    /// The text.
     pub content: String,
-    /// Labels for filtering.
+    /// Labels that searches can filter by.
     pub tags: Vec<String>,
-    /// A JSON object of the caller's own, kept beside the text.
+    /// A JSON object of the caller's own, stored beside the text.
     pub metadata: Option<serde_json::Map<String, serde_json::Value>>,
-    /// The instant from which the entry must not surface any more.
+    /// The instant from which no read returns the entry.
     pub expires_at: Option<Timestamp>,
-    /// Lifetime; a plain put is persistent.
+    /// The lifetime; a plain put is persistent.
     pub tier: Tier,
-    /// Kind; a plain put is semantic.
+    /// The kind; a plain put is semantic.
     pub typology: Typology,
-    /// The caller said nothing of its kind, or of its tier: what is above is only what would be
-    /// taken for granted.
+    /// True if the caller gave no typology, so that the value above is only the default.
     pub untyped: bool,
-    /// See `untyped`.
+    /// True if the caller gave no tier, so that the value above is only the default.
     pub untiered: bool,
-    /// The caller said nothing of where it comes from: its key decides, `model` at the most.
+    /// True if the caller gave no trust: then its key decides, and `model` is the most it can get.
     pub unsourced: bool,
-    /// Whom or what it is about, for whoever asks to be forgotten.
+    /// The persons and things that the text is about, so that it is found when one asks to be
+    /// forgotten.
     pub subjects: Vec<Subject>,
-    /// What it has beside its text.
+    /// The attributes beside the text.
     pub facets: Facets,
-    /// Set for an import only: the identity the entry had where it comes from.
+    /// The identity on the host that the entry is imported from; `None` unless it is an import.
     pub origin: Option<Origin>,
 }
 
-/// The identity of an imported entry: kept, so that an export and its import are the same memory.
+/// The identity of an imported entry. It is preserved, so that an export and its import are the
+/// same memory.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Origin {
-    /// The id it had; an id that is (or was ever) taken in the memory is skipped, never
+    /// The entry's id. An id that is in use in the memory, or ever was, is skipped and never
     /// overwritten.
     pub id: EntryId,
-    /// When it was first written; `None` means now.
+    /// The instant at which it was first written; `None` means now.
     pub created_at: Option<Timestamp>,
 }
 
-// Content never reaches a log by way of `{:?}`.
+// Content never reaches a log through `{:?}`.
 impl fmt::Debug for Draft {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Draft")
@@ -195,45 +197,40 @@ impl fmt::Debug for Draft {
 /// The revisions during which an entry is part of its memory: `[from, to)`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RevRange {
-    /// The commit that wrote it.
     pub from: Revision,
-    /// The commit that took it away, if any.
+    /// The commit that removed it, if any.
     pub to: Option<Revision>,
 }
 
-/// One stored memory.
+/// One stored text with its attributes.
 #[derive(Clone, PartialEq)]
 pub struct Entry {
-    /// Its name inside the memory; never reused.
+    /// Its name inside the memory; an id is never reused.
     pub id: EntryId,
-    /// The memory it belongs to.
     pub memory_ref: MemoryRef,
-    /// Redacted text.
+    /// The text after redaction.
     pub content: String,
-    /// Redacted labels, in the order given.
+    /// Labels after redaction, in the order given.
     pub tags: Vec<String>,
-    /// Redacted metadata.
+    /// The caller's JSON object after redaction.
     pub metadata: Option<serde_json::Map<String, serde_json::Value>>,
-    /// When it was written.
     pub created_at: Timestamp,
-    /// From when it must not surface.
+    /// The instant from which no read returns it.
     pub expires_at: Option<Timestamp>,
-    /// Lifetime.
     pub tier: Tier,
-    /// Kind.
     pub typology: Typology,
-    /// What it has beside its text.
+    /// The attributes beside the text.
     pub facets: Facets,
-    /// When it is part of the memory.
+    /// The revisions at which it is part of the memory.
     pub visible: RevRange,
-    /// Fingerprint of the redaction rules it was written under (see
+    /// The fingerprint of the redaction rules that it was written under (see
     /// [`crate::Redactor::fingerprint`]).
     pub scan: u64,
 }
 
 impl Entry {
-    /// Whether a reader at `as_of` may see it: part of the memory now, and at that instant
-    /// (milliseconds) neither expired nor untrue.
+    /// Returns true if a reader may see it now: it is part of the memory, and at the instant
+    /// `as_of` neither expired nor untrue.
     #[must_use]
     pub fn is_live(&self, as_of: Timestamp) -> bool {
         self.visible.to.is_none()

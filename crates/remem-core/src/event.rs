@@ -1,5 +1,5 @@
-//! The event: the stored, content-free record of a change. Ids, counts and reserved tags; never
-//! text a caller wrote.
+//! The event: the stored record of a change, without content. It holds ids, counts and reserved
+//! tags, never text that a caller wrote.
 
 mod owner;
 mod pass;
@@ -28,11 +28,11 @@ use crate::ids::{EntryId, MemoryRef, Revision, RunId, Seq, Timestamp};
 use crate::sabotage;
 use serde::{Deserialize, Serialize};
 
-/// One row an event: its variant, payload and stable name. Everything that has to know every kind
-/// is made from it.
+/// The table of events: one row for each variant with its payload and stable name. All code that
+/// has to know every kind is generated from it.
 macro_rules! events {
     ($($(#[$doc:meta])* $name:ident($payload:ty) = $text:literal,)*) => {
-        /// What happened, with the ids of what it happened to.
+        /// The kind of a change, with the ids of everything that it changed.
         #[derive(Clone, Debug, PartialEq, Eq)]
         pub enum EventBody {
             $($(#[$doc])* $name($payload),)*
@@ -45,7 +45,7 @@ macro_rules! events {
         }
 
         impl EventKind {
-            /// Every kind.
+            /// All kinds, in the order of the table.
             pub const ALL: &[EventKind] = &[$(EventKind::$name,)*];
 
             /// The stable name, as stored and sent.
@@ -56,14 +56,14 @@ macro_rules! events {
         }
 
         impl EventBody {
-            /// The kind.
+            /// The kind of this event, without its payload.
             #[must_use]
             pub fn kind(&self) -> EventKind {
                 match self { $(EventBody::$name(_) => EventKind::$name,)* }
             }
 
-            /// The payload as JSON, for storage and for the wire alike: there is nothing in it to
-            /// hide.
+            /// The payload as JSON, for storage and for the API alike: it holds nothing that has to
+            /// be hidden.
             #[must_use]
             pub fn payload(&self) -> serde_json::Value {
                 match self { $(EventBody::$name(payload) => serde_json::to_value(payload),)* }
@@ -71,7 +71,7 @@ macro_rules! events {
             }
 
             /// Reads a stored pair of kind and payload; `None` if this version does not know it.
-            /// Free text of callers, which events of earlier versions can hold, is left out.
+            /// Free text of callers, which events of earlier versions can hold, is dropped.
             #[must_use]
             pub fn from_stored(kind: &str, payload: &str) -> Option<EventBody> {
                 let mut body = match kind {
@@ -92,36 +92,36 @@ events! {
     Written(Written) = "memory.written",
     /// An entry was deleted by a caller.
     Deleted(EntryRef) = "memory.deleted",
-    /// An entry's time ran out and its text was removed.
+    /// An entry expired and its text was removed.
     Expired(EntryRef) = "memory.expired",
-    /// A secret that was registered later was taken out of a stored text.
+    /// A secret that was registered later was removed from a stored text.
     Redacted(EntryRef) = "memory.redacted",
-    /// An entry's place was taken by another one: merged into it, superseded by it, compacted into
-    /// it; or it is no longer true.
+    /// An entry was replaced by another one, which it was merged into, superseded by or compacted
+    /// into; or its statement is no longer true.
     Retired(Retired) = "memory.retired",
-    /// An entry's text was erased because of what it is about.
+    /// An entry's text was erased because a subject was forgotten.
     Forgotten(EntryRef) = "memory.forgotten",
-    /// An entry that had been merged into one that was forgotten stands by itself again.
+    /// An entry that had been merged into a forgotten one is an entry of its own again.
     Revived(EntryRef) = "memory.revived",
     /// An entry's session or chat thread is over, and so is the entry.
     Ended(EntryRef) = "memory.ended",
-    /// Somebody else said the same as an entry.
+    /// Another source said the same as an entry.
     Strengthened(EntryRef) = "memory.strengthened",
     /// An action rests on an entry.
     Linked(Linked) = "memory.linked",
-    /// A rule of a world came, changed or went.
+    /// A rule of a world was written or deleted.
     RuleChanged(RuleRef) = "rule.changed",
-    /// A session began.
+    /// A session was opened in a memory.
     SessionOpened(SessionRef) = "session.opened",
-    /// A session is over; what outlasts it is being worked out.
+    /// A session is over; the entries that outlast it are being selected.
     SessionClosing(SessionRef) = "session.closing",
-    /// What outlasts a session is kept, and the rest has ended.
+    /// The entries that outlast a session are stored, and the rest has ended.
     SessionClosed(SessionClosed) = "session.closed",
     /// A subject was forgotten.
     SubjectForgotten(SubjectForgotten) = "subject.forgotten",
     /// Many entries became one.
     Compacted(Compacted) = "memory.compacted",
-    /// A memory was reconciled with itself.
+    /// The entries of a memory were compared with each other, and duplicates merged.
     Consolidated(Consolidated) = "agent.memory.consolidated",
     /// A pass began to work over a memory.
     PassStarted(PassStarted) = "pass.started",
@@ -131,7 +131,7 @@ events! {
     PassEnded(PassEnded) = "pass.ended",
     /// A workspace file has a new version, or was deleted.
     WorkspaceUpdated(FileRef) = "workspace.updated",
-    /// A run began.
+    /// A run of a workflow began.
     RunStarted(RunStarted) = "run.started",
     /// A run ended well.
     RunCompleted(RunEnded) = "run.completed",
@@ -145,55 +145,53 @@ events! {
     NodeCompleted(NodeEnded) = "node.completed",
     /// A node of a run ended with an error.
     NodeFailed(NodeFailed) = "node.failed",
-    /// An installed agent was called upon.
+    /// An installed agent was invoked.
     InvocationStarted(InvocationStarted) = "agent.invocation.started",
-    /// What an installed agent was called upon for has ended.
+    /// The invocation of an installed agent has ended.
     InvocationCompleted(InvocationCompleted) = "agent.invocation.completed",
-    /// An agent thought; the thoughts themselves are kept nowhere.
+    /// An agent reasoned; its thoughts are stored nowhere.
     AgentReasoned(AgentReasoned) = "agent.reasoned",
-    /// An agent decided.
+    /// An agent reached a decision.
     AgentDecided(AgentDecided) = "agent.decided",
-    /// There is something to be reminded of, or it waits to be confirmed.
+    /// A commitment was made; it will fire, or waits to be confirmed.
     CommitmentCreated(CommitmentRef) = "commitment.created",
     /// A commitment was confirmed, or put off.
     CommitmentChanged(CommitmentRef) = "commitment.changed",
-    /// A commitment's condition is met.
+    /// A commitment fired because its time or condition came.
     CommitmentFired(CommitmentFired) = "commitment.fired",
     /// A commitment will not fire any more.
     CommitmentEnded(CommitmentRef) = "commitment.ended",
-    /// A heartbeat looked at its predicate.
+    /// A heartbeat evaluated its predicate.
     HeartbeatEvaluated(HeartbeatEvaluated) = "heartbeat.evaluated",
-    /// A heartbeat's predicate came to hold, or ceased to.
+    /// A heartbeat's predicate became true or false.
     HeartbeatStateChanged(HeartbeatStateChanged) = "heartbeat.stateChanged",
     /// An automation's time has come.
     AutomationFired(AutomationFired) = "automation.fired",
-    /// There is a proposal to review.
+    /// A proposal waits for review.
     ProposalCreated(ProposalCreated) = "proposal.created",
     /// A proposal was changed.
     ProposalRevised(ProposalRef) = "proposal.revised",
-    /// A proposal was turned down.
+    /// A proposal was rejected by a reviewer.
     ProposalRejected(ProposalRef) = "proposal.rejected",
-    /// A proposal was put aside.
+    /// A proposal was archived, so it will not be installed.
     ProposalArchived(ProposalRef) = "proposal.archived",
     /// A proposal was applied: from now on it has an effect.
     ProposalActivated(ProposalActivated) = "proposal.activated",
-    /// Somebody was allowed or denied something that needs a decision.
+    /// A principal was allowed or denied an action that needs a decision.
     AuthorizationDecided(AuthorizationDecided) = "authorization.decided",
-    /// Somebody approved.
+    /// A principal approved at a gate.
     ApprovalGranted(ApprovalGranted) = "approval.granted",
-    /// Somebody did not, or nobody did in time.
+    /// A principal rejected at a gate, or the time for approval ran out.
     ApprovalRejected(ApprovalEnded) = "approval.rejected",
-    /// Somebody went past the quorum.
+    /// A principal overrode the quorum of a gate.
     ApprovalOverridden(ApprovalEnded) = "approval.overridden",
 }
 
-/// Payload of `memory.written`.
+/// The payload of `memory.written` events.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Written {
-    /// The memory.
     pub memory_ref: String,
-    /// The entry.
     pub memory_id: String,
     /// Reserved tags only: a caller's own tags can be content.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -209,23 +207,20 @@ pub struct Written {
     pub agent_id: Option<String>,
 }
 
-/// Payload of events that name one entry.
+/// The payload of events that name one entry.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct EntryRef {
-    /// The memory.
     pub memory_ref: String,
-    /// The entry.
     pub memory_id: String,
 }
 
-/// Payload of `workspace.updated`.
+/// The payload of `workspace.updated` events.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct FileRef {
-    /// The file.
     pub path: String,
-    /// Its version; a deletion counts as one.
+    /// The new version of the file; a deletion counts as one.
     pub version: u64,
 }
 
@@ -240,14 +235,14 @@ impl EntryRef {
     }
 }
 
-/// Prefixes of tags that the host itself gives meaning to; only these appear in events.
+/// Prefixes of tags with a meaning for the host itself; only such tags appear in events.
 pub const RESERVED_TAG_PREFIXES: [&str; 2] = ["source:", "compacted-from:"];
 
-/// How long what follows the prefix may be for a reserved tag to appear in an event.
+/// The most characters after the prefix of a reserved tag that appears in an event.
 const RESERVED_NAME_CHARS_MAX: usize = 64;
 
-/// Whether a tag may appear in an event: a reserved prefix and a name. A caller can write any text
-/// behind a prefix, so what does not look like a name stays with the entry.
+/// Returns true if a tag may appear in an event: a reserved prefix and a name. A caller can write
+/// any text after a prefix, so a tag whose end is not a name is left out of events.
 #[must_use]
 pub fn is_reserved_tag(tag: &str) -> bool {
     let is_name = |text: &str| {
@@ -264,38 +259,36 @@ pub fn is_reserved_tag(tag: &str) -> bool {
         ))
 }
 
-/// A stored event: its body, where it stands in the tenant's log, and the hash that chains it to
-/// the one before.
+/// A stored event: its body, its position in the tenant's log, and the hash that chains it to its
+/// predecessor.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Event {
-    /// Position in the tenant's log.
+    /// The position in the tenant's log.
     pub seq: Seq,
-    /// The commit it belongs to.
     pub revision: Revision,
-    /// When that commit was made.
     pub at: Timestamp,
-    /// The run that caused it, if one did, and where it stands in that run's own log.
+    /// The run that caused it, if one did, and the position in that run's own log.
     pub run: Option<RunPosition>,
-    /// What happened.
+    /// The change that it reports.
     pub body: EventBody,
     /// `chain_hash` of this event: covers the event and, through its predecessor's hash, the whole
     /// log before it.
     pub hash: [u8; 32],
 }
 
-/// Where an event stands in the log of the run that caused it.
+/// The position of an event in the log of the run that caused it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RunPosition {
-    /// The run.
     pub id: RunId,
-    /// 0, 1, 2, … without gaps.
+    /// The position, counted from 0 without gaps.
     pub seq: u64,
-    /// When it happened first, if this run only repeats what an earlier one recorded.
+    /// The instant at which it happened first, if this run only repeats what an earlier one
+    /// recorded.
     pub recorded_at: Option<Timestamp>,
 }
 
 impl Event {
-    /// When it happened: for what a replay repeats, the first time.
+    /// The instant at which it happened; for an event that a replay repeats, the first time.
     #[must_use]
     pub fn happened_at(&self) -> Timestamp {
         self.run
@@ -305,20 +298,18 @@ impl Event {
     }
 }
 
-/// What the hash of an event covers beside its predecessor's.
+/// The parts of an event that its hash covers beside its predecessor's hash.
 #[derive(Clone, Copy, Debug)]
 pub struct Link<'a> {
-    /// Position in the tenant's log.
+    /// The position in the tenant's log.
     pub seq: Seq,
-    /// The commit it belongs to.
     pub revision: Revision,
-    /// When that commit was made.
     pub at: Timestamp,
-    /// The run and the place in its log.
+    /// The run, the position in its log, and the instant that it repeats.
     pub run: Option<(&'a str, u64, Option<Timestamp>)>,
-    /// Its kind's name.
+    /// The stable name of the kind.
     pub kind: &'a str,
-    /// Its payload as stored.
+    /// The payload as it is stored.
     pub payload: &'a str,
 }
 

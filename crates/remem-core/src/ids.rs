@@ -18,7 +18,7 @@ impl Timestamp {
         Timestamp(self.0.saturating_add(ms))
     }
 
-    /// The last instant that is before the end of 9999 in every time zone: what `jiff` can still
+    /// The last instant that is before the end of 9999 in every time zone: the last one `jiff` can
     /// write.
     pub const LAST: Timestamp = Timestamp(253_402_207_199_999);
 
@@ -71,8 +71,8 @@ macro_rules! name_type {
 }
 
 name_type!(
-    /// The outer wall: who owns a memory. 1–64 of `A-Z a-z 0-9 _ . : -`, starting with a letter or
-    /// digit.
+    /// The name of a tenant, the owner of memories: 1–64 of `A-Z a-z 0-9 _ . : -`, starting with a
+    /// letter or digit. Nothing crosses from one tenant to another.
     TenantId,
     |t| t.len() <= 64
         && t.starts_with(|c: char| c.is_ascii_alphanumeric())
@@ -80,14 +80,14 @@ name_type!(
         && t.bytes().all(|b| b.is_ascii_alphanumeric() || b"_.:-".contains(&b))
 );
 name_type!(
-    /// Who acts inside a tenant: the holder of a key.
+    /// The name of a principal: the person or program inside a tenant that a key belongs to.
     PrincipalId,
     |t| (1..=128).contains(&t.len()) && t.bytes().all(|b| b.is_ascii_alphanumeric() || b"_.:-".contains(&b))
 );
 name_type!(
-    /// The name of a memory inside a tenant: opaque, 1–256 characters, never a path that climbs.
-    /// `~user/…` is a memory of that user's own; every other name is the tenant's, and what begins
-    /// with `~` otherwise is no name.
+    /// The name of a memory inside a tenant: opaque, 1–256 characters, without path traversal.
+    /// `~user/…` belongs to that user; every other name belongs to the tenant, and any other name
+    /// that begins with `~` is malformed.
     MemoryRef,
     |t| {
         let chars = t.chars().count();
@@ -95,19 +95,19 @@ name_type!(
     }
 );
 name_type!(
-    /// The name of a session: the span of an operator's work that memories of the session tier end
-    /// with.
+    /// The name of a session: a stretch of an operator's work. Entries of the session tier end with
+    /// it.
     SessionId,
     |t| (1..=128).contains(&t.len()) && t.bytes().all(|b| b.is_ascii_alphanumeric() || b"_.:-".contains(&b))
 );
 name_type!(
-    /// The name of an interaction: a chat thread, as whoever leads it calls it. 1–200 characters,
+    /// The name of an interaction, which is a chat thread; the caller chooses it. 1–200 characters,
     /// no control characters.
     InteractionId,
     |t| (1..=200).contains(&t.chars().count()) && !t.chars().any(char::is_control)
 );
 name_type!(
-    /// The name of a world: a body of rules that memory may not restate.
+    /// The name of a world: a named set of rules that entries must not restate.
     WorldId,
     |t| (1..=128).contains(&t.len()) && t.bytes().all(|b| b.is_ascii_alphanumeric() || b"_.:-".contains(&b))
 );
@@ -122,7 +122,7 @@ name_type!(
     |t| (1..=1500).contains(&t.chars().count()) && !t.chars().any(char::is_control)
 );
 name_type!(
-    /// The run that caused a write.
+    /// The name of a run, which is one execution of a workflow.
     RunId,
     |t| (1..=128).contains(&t.len()) && t.bytes().all(|b| b.is_ascii_alphanumeric() || b"_.:-".contains(&b))
 );
@@ -134,8 +134,8 @@ pub(crate) fn owner_of(memory_ref: &str) -> Option<&str> {
 }
 
 impl MemoryRef {
-    /// Whose memory it is, if it is one user's. It stands in the name, so that no list, event or
-    /// record of a memory can lose it.
+    /// Returns the user that the memory belongs to, or `None` for a memory of the tenant. The owner
+    /// is part of the name, so that no list, event or record of a memory can lose it.
     #[must_use]
     pub fn owner(&self) -> Option<&str> {
         owner_of(&self.0)
@@ -143,33 +143,34 @@ impl MemoryRef {
 }
 
 impl WorldId {
-    /// The world without rules: where memories are that restate nobody's.
+    /// The world without rules, for entries that are checked against none.
     #[must_use]
     pub fn none() -> WorldId {
         WorldId("-".to_owned())
     }
 
-    /// Whether it has no rules and can have none.
+    /// Returns true for the world without rules, which can never get any.
     #[must_use]
     pub fn is_none(&self) -> bool {
         self.0 == "-"
     }
 }
 
-/// Who acts, as far as memories of one user are concerned.
+/// The party that acts, as far as memories of one user are concerned.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub enum Actor {
-    /// Nobody in particular: sees and changes what is the tenant's.
+    /// No particular user: sees and changes the tenant's memories only.
     #[default]
     Nobody,
-    /// A user: what is the tenant's, and their own.
+    /// A user: sees and changes the tenant's memories and their own.
     User(PrincipalId),
-    /// The host itself, which looks after everybody's: passes, and whoever forgets.
+    /// The host itself: reaches the memories of all users. Passes and erasures act as the host.
     Host,
 }
 
 impl Actor {
-    /// Who it is, as stores are told: the user's name, `*` for the host, nothing for nobody.
+    /// The actor as stores get it: the name of the user, `*` for the host, an empty text for no
+    /// user.
     #[must_use]
     pub fn as_str(&self) -> &str {
         match self {
@@ -179,7 +180,7 @@ impl Actor {
         }
     }
 
-    /// Whether it may know of this memory.
+    /// Returns true if the actor may know that this memory exists.
     #[must_use]
     pub fn may_see(&self, memory_ref: &MemoryRef) -> bool {
         memory_ref.owner().is_none_or(|owner| {
@@ -192,8 +193,8 @@ impl Actor {
     }
 }
 
-/// Traversal in any dress: dots, backslashes, or percent-encodings of dot, slash, backslash, NUL
-/// and percent itself.
+/// Detects path traversal in any encoding: two dots, backslashes, or percent-encodings of dot,
+/// slash, backslash, NUL and percent itself.
 fn climbs(text: &str) -> bool {
     if sabotage!(
         "refs-may-climb",
@@ -208,19 +209,19 @@ fn climbs(text: &str) -> bool {
         .any(|code| lower.contains(code))
 }
 
-/// Where an entry lives: a memory of one tenant. Nothing reads or writes content without one.
+/// The memory that an operation addresses, and the party that acts on it. Nothing reads or writes
+/// content without a scope.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Scope {
-    /// The owner.
     pub tenant: TenantId,
-    /// The memory inside it.
     pub memory_ref: MemoryRef,
-    /// Who reaches for it. A store shows what that one may see, whoever named the memory.
+    /// The party that acts on the memory. A store shows only what this actor may see, even if the
+    /// memory was named by another party.
     pub actor: Actor,
 }
 
 impl Scope {
-    /// The scope of `memory_ref` inside `tenant`, for nobody in particular.
+    /// The scope of `memory_ref` inside `tenant`, acting as no particular user.
     #[must_use]
     pub fn new(tenant: TenantId, memory_ref: MemoryRef) -> Scope {
         Scope {
@@ -230,13 +231,13 @@ impl Scope {
         }
     }
 
-    /// The same, for whoever acts.
+    /// The same memory with `actor` acting on it.
     #[must_use]
     pub fn acting(self, actor: Actor) -> Scope {
         Scope { actor, ..self }
     }
 
-    /// The same, for the host.
+    /// The same memory with the host acting on it.
     #[must_use]
     pub fn as_host(self) -> Scope {
         self.acting(Actor::Host)

@@ -1,11 +1,10 @@
-//! What memory is and what may happen to it.
+//! The rules of memory: what an entry is, what may happen to it, and which changes follow.
 //!
 //! This crate decides; it never acts. It may not do IO, be async, read a clock, draw randomness, or
 //! know SQL, HTTP or a wire format. Everything here is a function of its arguments, so each rule
 //! can be tested without a database.
 //!
 //! A value's type says how far it has come: `Draft -> Admitted -> Batch -> Entry + Event`.
-#![warn(missing_docs)]
 
 pub mod admission;
 pub mod agent;

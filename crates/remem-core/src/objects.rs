@@ -1,5 +1,5 @@
-//! Reads JSON of callers so that an object must be an object, and neither a list nor a map is
-//! endless. serde also takes an array for a struct, and reads its fields by their place:
+//! Reads JSON of callers strictly: an object must be an object, and neither a list nor a map is
+//! endless. serde alone also takes an array for a struct and reads its fields by position:
 //! `["nightly"]` would start a run. An error says where in the document it is.
 
 use crate::sabotage;
@@ -11,23 +11,23 @@ use serde_json::Value;
 use std::cell::{Cell, RefCell};
 use std::fmt::{self, Write};
 
-/// The message for an array where an object is needed.
+/// The error message for an array where an object is needed.
 pub const NEEDED: &str = "an object is needed where there is an array";
 
-/// Elements of a list and fields of an object at the most, however far in. Fields with a meaning
-/// have limits of their own, which are lower; this one is for what callers make up.
+/// The most elements of a list and fields of an object, at any depth. Fields with a meaning have
+/// lower limits of their own; this one is for values whose form the caller chooses.
 pub const ITEMS_MAX: usize = 100_000;
 
-/// The message for a list or an object with more items.
+/// The error message for a list or an object with more items.
 pub const TOO_MANY: &str = "a list or an object has too many items";
 
-/// A text that is not what was asked for.
+/// The error for a text that cannot be read as the expected type.
 #[derive(Debug)]
 pub struct ReadError {
     /// The error of the JSON reader, which may quote what the caller sent.
     pub source: serde_json::Error,
-    /// JSON pointer to the value at fault, made of the host's own field names and of numbers: it
-    /// ends at an object whose keys are the caller's. Empty for the whole document.
+    /// A JSON pointer to the wrong value, made of the host's own field names and of numbers. It
+    /// ends at an object whose keys are chosen by the caller. Empty for the whole document.
     pub pointer: String,
 }
 
@@ -39,7 +39,7 @@ impl fmt::Display for ReadError {
 
 impl std::error::Error for ReadError {}
 
-/// Reads a whole text.
+/// Reads a whole text as one JSON value.
 pub fn from_slice<T: DeserializeOwned>(json: &[u8]) -> Result<T, ReadError> {
     let mut reader = serde_json::Deserializer::from_slice(json);
     let path = Path::default();
@@ -48,14 +48,14 @@ pub fn from_slice<T: DeserializeOwned>(json: &[u8]) -> Result<T, ReadError> {
     Ok(value)
 }
 
-/// Reads a value.
+/// Reads a JSON value that was parsed before.
 pub fn from_value<T: DeserializeOwned>(value: Value) -> Result<T, ReadError> {
     let path = Path::default();
     T::deserialize(Strict::new(value, &path)).map_err(|e| path.error(e))
 }
 
-/// The way from the document to the value that is being read. A step is taken back when its value
-/// was read, so after an error the path leads to the value at fault.
+/// The path from the document to the value that is being read. A step is removed once its value was
+/// read, so after an error the path leads to the wrong value.
 #[derive(Default)]
 struct Path(RefCell<Vec<PathStep>>);
 
@@ -92,7 +92,7 @@ impl Path {
     }
 }
 
-/// The fields of a struct, and the one whose key was read last.
+/// The names of the fields of a struct, and the one whose key was read last.
 struct Fields {
     names: &'static [&'static str],
     current: Cell<Option<&'static str>>,
@@ -112,11 +112,11 @@ impl Fields {
     }
 }
 
-/// A reader whose structs are objects, however far in.
+/// A deserializer that takes objects for structs and nothing else, at any depth.
 struct Strict<'p, D> {
     inner: D,
     path: &'p Path,
-    /// Where a key that is read is noted.
+    /// The fields in which a key is noted when it is read.
     key: Option<&'p Fields>,
 }
 
@@ -146,7 +146,7 @@ impl<'p, D> Strict<'p, D> {
     }
 }
 
-/// Forwards methods that take nothing but a visitor.
+/// Forwards methods that take only a visitor.
 macro_rules! forward_reads {
     ($($method:ident)*) => {$(
         fn $method<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, D::Error> {
@@ -230,7 +230,7 @@ impl<'de, D: Deserializer<'de>> Deserializer<'de> for Strict<'_, D> {
     }
 }
 
-/// A visitor whose inner values are read strictly, too.
+/// A visitor that reads inner values strictly, too.
 struct Within<'p, V> {
     visitor: V,
     path: &'p Path,
@@ -344,7 +344,7 @@ impl<'de, S: DeserializeSeed<'de>> DeserializeSeed<'de> for Strict<'_, S> {
     }
 }
 
-/// A list or an object that may have so many more items.
+/// The items of a list or an object, with the number of items that may still follow.
 struct Counted<'p, A> {
     items: A,
     left: usize,
@@ -465,13 +465,13 @@ mod tests {
     use serde_json::json;
 
     #[derive(Debug, PartialEq, Deserialize)]
-    struct Inner {
+    struct SampleStruct {
         name: String,
     }
 
     #[derive(Debug, PartialEq, Deserialize)]
     #[serde(rename_all = "camelCase")]
-    enum Choice {
+    enum SampleEnum {
         Plain,
         Named { name: String },
         Pair(u8, u8),
@@ -479,10 +479,10 @@ mod tests {
 
     #[derive(Debug, PartialEq, Deserialize)]
     struct Outer {
-        list: Vec<Inner>,
-        one: Option<Inner>,
-        choice: Option<Choice>,
-        pair: Option<(u8, Inner)>,
+        list: Vec<SampleStruct>,
+        one: Option<SampleStruct>,
+        choice: Option<SampleEnum>,
+        pair: Option<(u8, SampleStruct)>,
         rest: Option<Value>,
     }
 
@@ -522,7 +522,7 @@ mod tests {
         ] {
             for read in both(&bad.to_string()) {
                 let error = read.unwrap_err();
-                // Of a variant inside a value, serde_json itself asks for an object.
+                // For a variant inside a value, serde_json itself asks for an object.
                 let refused = error.starts_with(NEEDED) || error.contains("struct variant");
                 assert!(refused, "{bad}: {error}");
             }
@@ -550,14 +550,14 @@ mod tests {
         assert_eq!(pointer(json!({"list": [], "pair": [1, {}]})), "/pair/1");
     }
 
-    /// The keys of a map are the caller's: nothing of them stands in an error.
+    /// The keys of a map are chosen by the caller, so no error contains one.
     #[test]
     fn a_pointer_holds_no_key_of_the_caller() {
         use std::collections::BTreeMap;
         #[derive(Debug, Deserialize)]
         struct Labels {
             #[expect(dead_code, reason = "only its reading matters")]
-            labels: BTreeMap<String, Inner>,
+            labels: BTreeMap<String, SampleStruct>,
         }
         let json = br#"{"labels": {"canary": {"name": 1}}}"#;
         let error = from_slice::<Labels>(json).unwrap_err();
@@ -571,16 +571,19 @@ mod tests {
         for read in both(&good.to_string()) {
             let read = read.unwrap();
             assert_eq!(read, serde_json::from_value(good.clone()).unwrap());
-            assert_eq!(read.choice, Some(Choice::Pair(1, 2)));
+            assert_eq!(read.choice, Some(SampleEnum::Pair(1, 2)));
         }
-        let named = from_value::<Choice>(json!({"named": {"name": "a"}})).unwrap();
+        let named = from_value::<SampleEnum>(json!({"named": {"name": "a"}})).unwrap();
         assert_eq!(
             named,
-            Choice::Named {
+            SampleEnum::Named {
                 name: "a".to_owned()
             }
         );
-        assert_eq!(from_value::<Choice>(json!("plain")).unwrap(), Choice::Plain);
-        assert!(from_slice::<Inner>(b"{\"name\": \"a\"} x").is_err());
+        assert_eq!(
+            from_value::<SampleEnum>(json!("plain")).unwrap(),
+            SampleEnum::Plain
+        );
+        assert!(from_slice::<SampleStruct>(b"{\"name\": \"a\"} x").is_err());
     }
 }

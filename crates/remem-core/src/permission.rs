@@ -1,5 +1,5 @@
-//! What a key allows. On the wire and in the CLI these are called scopes, as OpenWOP does; in the
-//! code `Scope` is (tenant, memoryRef), so the word here is permission.
+//! The permissions of a key. The API and the CLI call them scopes, as OpenWOP does; in the code
+//! `Scope` is (tenant, memoryRef), so the word here is permission.
 
 use std::{fmt, str::FromStr};
 
@@ -7,19 +7,18 @@ use std::{fmt, str::FromStr};
 /// its content).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Permission {
-    /// Get, list, search, stats, events.
+    /// Get, list and search entries; read stats and events.
     MemoryRead,
-    /// Put and delete.
+    /// Put and delete entries.
     MemoryWrite,
-    /// Note that an action rests on an entry, which holds its text from then on.
+    /// Note that an action rests on an entry, which protects the entry's text from then on.
     MemoryLink,
-    /// Import, export, passes, metrics and the model's ledger of the tenant.
+    /// Import, export, passes, metrics and the ledger of model calls of the tenant.
     MemoryAdmin,
     /// Create, list and revoke the tenant's own keys.
     KeysManage,
     /// Create tenants and their first keys.
     HostAdmin,
-    /// Read workspace files.
     WorkspaceRead,
     /// Write and delete workspace files.
     WorkspaceWrite,
@@ -27,11 +26,10 @@ pub enum Permission {
     RunsCreate,
     /// Read runs, their events and workflow definitions.
     RunsRead,
-    /// Cancel runs.
     RunsCancel,
     /// Install and remove agents and workflow definitions.
     ManifestWrite,
-    /// See which agents are installed.
+    /// List the installed agents.
     ManifestRead,
     /// Set, list, rotate and delete secrets of the vault.
     SecretsManage,
@@ -39,16 +37,16 @@ pub enum Permission {
     WebhooksManage,
     /// Apply reviewed proposals, and approve them where that takes more than one.
     ProposalsApply,
-    /// See proposals and what was installed from them.
+    /// List proposals and the objects that were installed from them.
     ProposalsRead,
     /// Submit, revise, reject and archive proposals.
     ProposalsWrite,
-    /// Go past the quorum of a gate, where the host allows it.
+    /// Override the quorum of a gate, where the host allows it.
     ProposalsOverride,
 }
 
 impl Permission {
-    /// Every permission: what the bootstrap key holds.
+    /// All permissions; the bootstrap key has them.
     pub const ALL: [Permission; 19] = [
         Permission::MemoryRead,
         Permission::MemoryWrite,
@@ -71,7 +69,7 @@ impl Permission {
         Permission::ProposalsOverride,
     ];
 
-    /// The stable name.
+    /// The stable name, as stored and sent.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -98,8 +96,8 @@ impl Permission {
     }
 }
 
-/// Roles: names for sets of permissions. A key has a role if it holds all of them, however it came
-/// by them.
+/// Roles: names for sets of permissions. A key has a role if it has all of its permissions, however
+/// they were granted.
 pub const ROLES: [(&str, &[Permission]); 5] = [
     (
         "reader",
@@ -153,7 +151,7 @@ pub const ROLES: [(&str, &[Permission]); 5] = [
     ("admin", &Permission::ALL),
 ];
 
-/// The permissions of a role; `None` if there is no such role.
+/// The permissions of a role; `None` for an unknown role.
 #[must_use]
 pub fn role(name: &str) -> Option<&'static [Permission]> {
     ROLES
@@ -168,7 +166,7 @@ impl fmt::Display for Permission {
     }
 }
 
-/// Not the name of a permission.
+/// The error for a text that is not the name of a permission.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 #[error("unknown scope; known scopes are {}", Permission::ALL.map(Permission::as_str).join(", "))]
 pub struct UnknownPermission;

@@ -1,7 +1,7 @@
-//! The profile of a memory: how its agent remembers. A declared value, checked at start: what is
-//! classified, what is masked, which world it speaks of, how long a session may rest. What is a
-//! contract (the guard's threshold and floor, the cells, the anchors) is not here, because no
-//! profile may change it.
+//! The profile of a memory: how its agent's texts are classified and masked, which world they
+//! belong to, and how long a session may idle. A declared value that is checked at start. Values
+//! that belong to the contract (the rule guard's threshold and floor, the allowed tiers and
+//! typologies, the anchors) are not here, because no profile may change them.
 
 use crate::admission::UNTRUSTED_TAG;
 use crate::entry::{Draft, Tier, Typology};
@@ -16,18 +16,18 @@ use crate::typology::classify;
 /// A day in milliseconds.
 pub const DAY_MS: i64 = 86_400_000;
 
-/// How much the rule guard is leant on. The guard itself is the same.
+/// The role of the rule guard in a memory. The guard itself is the same in both.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Guard {
-    /// The agent reasons about the rules themselves: whatever it states has to say of which world.
+    /// The agent reasons about the rules themselves: each statement has to name its world.
     Primary,
-    /// The agent works with the rules and states how the work goes: the guard catches what should
-    /// not have happened.
+    /// The agent works with the rules and states how the work goes: the guard catches statements
+    /// that should not have been made.
     Backstop,
 }
 
 impl Guard {
-    /// The stable name.
+    /// The stable name, as in the configuration.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -37,31 +37,30 @@ impl Guard {
     }
 }
 
-/// How the agent of a memory remembers.
+/// The settings of a memory that decide how drafts are completed and checked.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Profile {
-    /// Its name.
     pub name: String,
-    /// What is written without a kind is classified, and what states or orders something gets a
-    /// slot, so that another answer takes its place. Otherwise it is semantic, and has the slot
-    /// that it is given.
+    /// True if a draft without a typology is classified, and one that states or orders something
+    /// gets a slot, so that another answer replaces it. Otherwise such a draft is semantic, and has
+    /// the slot that the caller gives.
     pub classifies: bool,
-    /// Personal data is masked and what mirrors other systems is refused.
+    /// True if personal data is masked, and copies of data from other systems are refused.
     pub non_mirror: bool,
-    /// The world that statements speak of if they do not say.
+    /// The world of statements that name none.
     pub world: WorldId,
-    /// How much the rule guard is leant on.
+    /// The role of the rule guard.
     pub guard: Guard,
-    /// How long a session may rest before it is over.
+    /// How long a session may be idle before it is closed.
     pub session_idle_ms: i64,
-    /// How much evidence lets a claim outlast its session; see `promote`.
+    /// The evidence that a claim needs to outlast its session; see `promote`.
     pub promotion_units: u32,
-    /// How long after it ceased to be true a statement keeps its text.
+    /// How long a statement keeps its text after it ceased to be true.
     pub strip_after_ms: i64,
 }
 
 impl Profile {
-    /// For a plain agent: entries are what they are said to be.
+    /// The profile of a plain agent: entries are what the caller says they are.
     #[must_use]
     pub fn general() -> Profile {
         Profile {
@@ -76,7 +75,8 @@ impl Profile {
         }
     }
 
-    /// For an operator's collaborator: memory is a workshop and no copy of what is kept elsewhere.
+    /// The profile of an operator's collaborator: the memory is a workshop and no copy of data that
+    /// is kept elsewhere.
     #[must_use]
     pub fn workshop() -> Profile {
         Profile {
@@ -87,7 +87,7 @@ impl Profile {
         }
     }
 
-    /// Refuses what cannot be: names the field and the rule.
+    /// Refuses invalid values. The error names the field and the rule.
     pub fn check(&self) -> Result<(), Rejection> {
         let invalid = |field, rule| Err(Rejection::Invalid { field, rule });
         if WorldId::parse(&self.name).is_none() {
@@ -118,10 +118,11 @@ impl Profile {
         Ok(())
     }
 
-    /// The draft as this memory takes it: its kind, world, slot, window and evidence. `who` is
-    /// whoever says it.
+    /// Completes a draft as this profile prescribes: its typology, world, slot, validity window and
+    /// evidence. `who` is the source of the text.
     pub fn shape(&self, mut draft: Draft, who: &str, now: Timestamp) -> Result<Draft, Rejection> {
-        // The tag alone says it, too; and whatever is compared below has to know.
+        // The tag alone marks a text as untrusted, too, and the comparisons below depend on the
+        // trust.
         if draft.tags.iter().any(|tag| tag == UNTRUSTED_TAG) {
             sabotage!(
                 "a-tagged-text-takes-an-answer-s-place",
@@ -130,15 +131,16 @@ impl Profile {
         }
         if draft.untyped && self.classifies {
             draft.typology = classify(&draft.content);
-            // An order that nobody vouches for is something that was read.
+            // An order from an untrusted source is stored as something that was read, not as a
+            // procedure.
             if draft.typology == Typology::Procedural && draft.facets.trust == Trust::Untrusted {
                 sabotage!(
                     "untrusted-text-becomes-a-procedure",
                     draft.typology = Typology::Semantic
                 );
             }
-            // A transcript is kept with its session; where somebody wants it for good, it is a
-            // statement.
+            // A transcript lasts as long as its session. If the caller asks for it to persist, it
+            // is stored as a statement.
             match (draft.typology, draft.tier) {
                 (Typology::Episodic, Tier::Persistent) if draft.untiered => {
                     draft.tier = Tier::Session
@@ -184,11 +186,11 @@ impl Profile {
     }
 }
 
-/// What a slot begins with that stands for a text itself: who says the same again, says nothing
-/// new.
+/// The first character of a slot that stands for the text itself. To repeat such a text says
+/// nothing new.
 pub const CLAIM: char = '=';
 
-/// The question that a text answers; a text that answers none is its own.
+/// The slot of a text: the question that it answers, or the text itself if it answers none.
 fn slot_of(typology: Typology, text: &str) -> Option<String> {
     let found = match typology {
         Typology::Episodic => return None,
@@ -207,7 +209,8 @@ pub fn claim_slot(text: &str) -> String {
     )
 }
 
-/// Two texts with the same words in the same order say the same.
+/// The normal form of a text: lower-case words without punctuation. Two texts with the same normal
+/// form say the same.
 #[must_use]
 pub fn normal(text: &str) -> String {
     let words = text
@@ -216,8 +219,8 @@ pub fn normal(text: &str) -> String {
     words.map(str::to_lowercase).collect::<Vec<_>>().join(" ")
 }
 
-/// Which memories have which profile. The more a pattern says the sooner it counts; users' own
-/// memories are workshops and the tenant's are general unless a pattern says otherwise.
+/// The assignment of profiles to memories. The longer pattern wins. Without a pattern, a user's own
+/// memory is a workshop and a memory of the tenant is general.
 #[derive(Clone, Debug)]
 pub struct Profiles {
     declared: Vec<(String, Profile)>,
@@ -236,8 +239,8 @@ impl Default for Profiles {
 }
 
 impl Profiles {
-    /// With these besides: patterns (a name, or the beginning of one and `*`; `~/…` is everybody's
-    /// own) and their profiles.
+    /// Adds declared profiles. A pattern is a name, or the beginning of one followed by `*`; `~/…`
+    /// matches the own memories of every user.
     pub fn declare(declared: Vec<(String, Profile)>) -> Result<Profiles, Rejection> {
         let mut declared = declared;
         for (pattern, profile) in &declared {
@@ -275,7 +278,7 @@ impl Profiles {
         })
     }
 
-    /// The profile of a memory.
+    /// The profile that applies to a memory.
     #[must_use]
     pub fn of(&self, memory_ref: &MemoryRef) -> &Profile {
         let name = memory_ref.as_str();
@@ -299,7 +302,7 @@ impl Profiles {
             .map_or(standard, |(_, profile)| profile)
     }
 
-    /// All profiles by name, the two that are always there first.
+    /// All profiles with their patterns, the two built-in ones first.
     pub fn all(&self) -> impl Iterator<Item = (Option<&str>, &Profile)> {
         let standard = [(None, &self.general), (None, &self.workshop)];
         standard.into_iter().chain(

@@ -1,30 +1,30 @@
-//! Promotion: whether a claim that was heard in a session has earned a place that outlasts it.
-//! Three gates, each of which holds on its own: enough weight, heard in more than one place, and
+//! Promotion: decides whether a claim that was made in a session is stored beyond it. Three
+//! conditions, each necessary: enough weight of evidence, sources in more than one thread, and
 //! still true. May not count evidence (`trust`) and may not move anything.
 
 use crate::sabotage;
 use crate::trust::{Evidence, Trust};
 
-/// The weight a claim needs. A memory may ask for more, never for less.
+/// The least weight of evidence that a claim needs. A memory may ask for more, never for less.
 pub const UNITS_MIN: u32 = 4;
-/// In how many threads it must have been heard, unless the operator said so.
+/// The least number of threads that a claim must appear in, unless the operator made it.
 const THREADS_MIN: usize = 2;
 
-/// Why a claim stays where it is.
+/// The reason why a claim is not promoted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Held {
-    /// No source is trusted: no number of them is enough.
+    /// No source is trusted, and untrusted sources never suffice in any number.
     Untrusted,
-    /// Something else is true by now.
+    /// The claim is no longer true.
     NotCurrent,
-    /// Its sources do not count enough.
+    /// The weight of its sources is too small.
     TooWeak,
-    /// It was heard in one thread only.
+    /// All sources are in one thread.
     OneThread,
 }
 
 impl Held {
-    /// The stable name.
+    /// The stable name of the reason, in snake case.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -36,7 +36,8 @@ impl Held {
     }
 }
 
-/// Whether a claim may outlast its session. A `threshold` under [`UNITS_MIN`] is read as that.
+/// Checks whether a claim may outlast its session. A `threshold` below [`UNITS_MIN`] counts as
+/// that.
 pub fn promotes(evidence: &Evidence, is_current: bool, threshold: u32) -> Result<(), Held> {
     if sabotage!(
         "untrusted-claims-are-promoted",

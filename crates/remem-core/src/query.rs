@@ -1,21 +1,21 @@
-//! The query of a lexical search: which words of what a person typed are worth looking up.
+//! The query of a lexical search: the words of the typed text that are worth a lookup.
 //!
-//! Words are kept as typed but lower-cased; stemming is the index's business. Common words are
-//! dropped because they cost a scan of most of the memory and tell nothing; a query made of nothing
-//! else keeps them.
+//! Words are taken as typed but lower-cased; stemming is done by the index. Common words are
+//! dropped because they cost a scan of most of the memory and carry little information; a query
+//! made of common words only keeps them.
 
 use crate::policy::Policy;
 use crate::rejection::Rejection;
 
-/// Words to look up, in the order typed, each once.
+/// The words to look up, in the order typed, each once.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Query {
     terms: Vec<String>,
 }
 
 impl Query {
-    /// Reads what a person typed. Text without a single letter or digit gives a query that finds
-    /// nothing.
+    /// Reads the text that a person typed. A text without a single letter or digit gives a query
+    /// that finds nothing.
     pub fn parse(text: &str, policy: &Policy) -> Result<Query, Rejection> {
         let chars = text.chars().count();
         if text.trim().is_empty() {
@@ -30,22 +30,25 @@ impl Query {
             });
         }
         let words = words(text);
-        let mut telling: Vec<String> = words.iter().filter(|w| !is_common(w)).cloned().collect();
-        if telling.is_empty() {
-            telling = words;
+        let mut content_words: Vec<String> =
+            words.iter().filter(|w| !is_common(w)).cloned().collect();
+        if content_words.is_empty() {
+            content_words = words;
         }
-        telling.truncate(policy.query_terms_max);
-        Ok(Query { terms: telling })
+        content_words.truncate(policy.query_terms_max);
+        Ok(Query {
+            terms: content_words,
+        })
     }
 
-    /// The words.
+    /// The words to look up.
     #[must_use]
     pub fn terms(&self) -> &[String] {
         &self.terms
     }
 }
 
-// A query can be as private as the memory it looks for.
+// A query can be as private as the memory that it searches.
 impl std::fmt::Debug for Query {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "Query({} terms)", self.terms.len())
@@ -70,8 +73,8 @@ fn is_common(word: &str) -> bool {
     COMMON.binary_search(&word).is_ok()
 }
 
-/// English function words, sorted. Question words are among them: "when did" tells less than what
-/// follows.
+/// English function words, sorted. Question words are among them: "when did" carries less
+/// information than the words that follow.
 #[rustfmt::skip]
 const COMMON: &[&str] = &[
     "a", "about", "all", "also", "am", "an", "and", "any", "are", "as", "at", "be", "been", "being", "but", "by", "can",

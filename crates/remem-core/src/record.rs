@@ -1,17 +1,17 @@
 //! The record: a named, versioned JSON object of a tenant beside its memory. Runs, workspace files,
-//! secrets, agents and webhooks are records; what they mean is decided where they are read and
-//! written, not here. It also owns the form in which ciphertext lies in a record; it may not make
-//! or open any.
+//! secrets, agents and webhooks are records; their meaning is decided where they are read and
+//! written, not here. This file also owns the form of ciphertext in a record; it may not make or
+//! open any.
 
 use crate::ids::{EntryId, MemoryRef, Timestamp};
 use serde_json::{Map, Value};
 
-/// What a record is about. Names inside one kind are unique in a tenant.
+/// The kind of a record. Names of one kind are unique within a tenant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum RecordKind {
-    /// A run.
+    /// The state of a run.
     Run,
-    /// What a run read, in order: `<run>/<number>`.
+    /// The results of a run's reads, in order: `<run>/<number>`.
     RunRead,
     /// The newest version of a workspace file.
     File,
@@ -21,59 +21,60 @@ pub enum RecordKind {
     Workflow,
     /// An agent that the tenant installed.
     Agent,
-    /// A secret of the vault, sealed: `<scope>/<owner>/<name>`.
+    /// A secret of the vault, encrypted: `<scope>/<owner>/<name>`.
     Secret,
-    /// A webhook.
+    /// A webhook with its subscription.
     Webhook,
     /// An event that could not be delivered to a webhook: `<webhook>/<number>`.
     DeadLetter,
-    /// What a pass has to remember from one activation to the next. Nobody else reads it, so
-    /// writing it is no revision.
+    /// The progress of a pass from one activation to the next. Only the pass reads it, so writing
+    /// it makes no revision.
     Progress,
-    /// Work that a pass is asked to do, or has done, over a memory. Nobody's memory changes by it,
-    /// so it is no revision.
+    /// A job: work over a memory that a pass is asked to do, or has done. No entry changes by it,
+    /// so writing it makes no revision.
     Job,
-    /// When a pass is to work over a memory by itself.
+    /// The times at which a pass works over a memory.
     Schedule,
-    /// What a distillation kept of its sources, for good: `<memory>/<digest of its bytes>`.
+    /// The texts that a distillation keeps of its sources, for good: `<memory>/<digest of its
+    /// bytes>`.
     Archive,
-    /// What a distillation was made of and where its results are: `<memory>/<digest of its
+    /// The inputs of a distillation and the places of its results: `<memory>/<digest of its
     /// sources>-<budget>`.
     Distillation,
-    /// What a forget erased, signed.
+    /// The signed report of an erasure.
     Erasure,
-    /// A call of the model: digests, what came of it, and how to undo it.
+    /// A call of the model: digests, its result, and how to undo that.
     ModelCall,
-    /// Something that an agent is to be reminded of.
+    /// A reminder for an agent.
     Commitment,
-    /// That a commitment, an automation or a heartbeat fired: `<what>/<instant>`. Whoever writes it
-    /// first has fired it.
+    /// The note that a commitment, an automation or a heartbeat fired: `<id>/<instant>`. The node
+    /// that writes it first has fired it.
     Fire,
-    /// How promises are read out of a memory, and what becomes of them.
+    /// The settings for recognising promises in a memory, and for delivering them.
     CommitmentRules,
-    /// A predicate that is looked at every so often.
+    /// A predicate that is evaluated at intervals.
     Heartbeat,
-    /// A workflow or an agent that is run by itself at given times.
+    /// A workflow or an agent that is started at given times.
     Automation,
-    /// A template of a prompt.
+    /// An installed prompt template.
     Prompt,
-    /// What was installed from a proposal, byte for byte: `<kind>/<name>`.
+    /// The artifact that was installed from a proposal, byte for byte: `<kind>/<name>`.
     Installed,
-    /// Which tools an agent called one after the other.
+    /// The tools that an agent called, one after the other.
     ToolTrace,
-    /// A proposal. Inert.
+    /// A proposal. Under review, so nothing that runs may read it.
     Proposal,
-    /// A revision of a proposal: `<proposal>/<number>`. Inert.
+    /// A revision of a proposal: `<proposal>/<number>`. Under review, too.
     ProposalRevision,
-    /// Who has decided what about a revision. Inert.
+    /// The decisions on a revision of a proposal. Under review, too.
     Gate,
     /// A session of a memory: `open/…`, `closing/…` or `closed/…`. Its topic is its name while
-    /// entries hang on it.
+    /// entries depend on it.
     Session,
 }
 
 impl RecordKind {
-    /// Every kind.
+    /// All kinds, in the order of their declaration.
     pub const ALL: [RecordKind; 28] = [
         RecordKind::Run,
         RecordKind::RunRead,
@@ -105,13 +106,13 @@ impl RecordKind {
         RecordKind::Session,
     ];
 
-    /// Whether writing one is a new revision of the tenant's memory.
+    /// Returns true if writing one makes a new revision of the tenant's memory.
     #[must_use]
     pub fn is_revision(self) -> bool {
         !matches!(self, RecordKind::Progress | RecordKind::Job)
     }
 
-    /// Whether one can be due.
+    /// Returns true if records of this kind can be due.
     #[must_use]
     pub fn is_timed(self) -> bool {
         matches!(
@@ -125,8 +126,8 @@ impl RecordKind {
         )
     }
 
-    /// Whether it is something under review, which nothing that runs may read: a store keeps it
-    /// apart, and answers for it through `Review` alone.
+    /// Returns true if it is under review, so that nothing that runs may read it. A store keeps
+    /// such records apart, and returns them through `Review` only.
     #[must_use]
     pub fn is_inert(self) -> bool {
         matches!(
@@ -171,40 +172,37 @@ impl RecordKind {
     }
 }
 
-/// A stored record.
+/// A stored record with its version.
 #[derive(Clone, PartialEq)]
 pub struct Record {
-    /// What it is about.
     pub kind: RecordKind,
-    /// Its name.
+    /// The name, unique within its kind.
     pub key: String,
-    /// How often it was written, from 1.
+    /// The number of times that it was written, from 1.
     pub version: u64,
-    /// When it was last written.
     pub at: Timestamp,
-    /// What it holds.
+    /// The content as a JSON object.
     pub body: Map<String, Value>,
-    /// What finds it beside its name, and what it depends on.
+    /// The keys that find it beside its name, and the entry that it depends on.
     pub ties: Ties,
 }
 
-/// What finds a record beside its name, and what it depends on.
+/// The keys that find a record beside its name, and the entry that it depends on.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Ties {
-    /// When something is to be done about it.
+    /// The instant at which an action on it is due.
     pub due: Option<Timestamp>,
-    /// What it waits for.
+    /// The topic that it waits for.
     pub topic: Option<String>,
-    /// The entry that it was made from. It goes where that goes: when the entry is deleted, expires
-    /// or is forgotten, the record is gone in the same commit; when another one comes to stand for
-    /// the entry because both say the same or one is the gist of the other, the record is tied to
-    /// that one; when the entry is superseded, the record stays, but is due no more and waits for
-    /// nothing.
+    /// The entry that it was made from. The record follows that entry: when the entry is deleted,
+    /// expires or is forgotten, the record is deleted in the same commit; when another entry
+    /// replaces it by a merge or a summary, the record is tied to that one; when the entry is
+    /// superseded, the record stays, but is no longer due and waits for no topic.
     pub source: Option<(MemoryRef, EntryId)>,
 }
 
 impl Ties {
-    /// Due at an instant, and nothing else.
+    /// Ties with a due time and nothing else.
     #[must_use]
     pub fn due(at: Timestamp) -> Ties {
         Ties {
@@ -213,39 +211,39 @@ impl Ties {
         }
     }
 
-    /// Whether it would be found by anything but its name and source.
+    /// Returns true if it can be found by a due time or a topic.
     #[must_use]
     pub fn is_awaited(&self) -> bool {
         self.due.is_some() || self.topic.is_some()
     }
 }
 
-/// What a record must be like for a change to apply.
+/// The state that a record must be in for a change to apply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Precondition {
-    /// Anything, or not there.
+    /// Any state; the record need not exist.
     None,
-    /// Not there.
+    /// The record must not exist.
     Absent,
-    /// At this version.
+    /// The record must have this version.
     Version(u64),
 }
 
-/// A record's content, redacted: made by `Admission::record` alone. Sealed fields are added to it
-/// afterwards.
+/// The redacted content of a record. Only `Admission::redact_record` makes one; encrypted fields
+/// are added to it afterwards.
 #[derive(Clone, PartialEq)]
 pub struct RecordBody(pub(crate) Map<String, Value>);
 
 impl RecordBody {
-    /// The content.
+    /// The content as a JSON object.
     #[must_use]
     pub fn map(&self) -> &Map<String, Value> {
         &self.0
     }
 
-    /// Adds ciphertext as it is. Each byte is a number of its own: too short to be mistaken for a
-    /// secret, so that nothing that redacts the record again can garble what nobody could then
-    /// open.
+    /// Adds ciphertext without redacting it. Each byte is stored as a number of its own: too short
+    /// to be taken for a secret. A later redaction of the record can therefore not damage the
+    /// ciphertext, which could then never be opened.
     #[must_use]
     pub fn with_sealed(mut self, field: &'static str, sealed: &Sealed) -> RecordBody {
         self.0
@@ -254,19 +252,19 @@ impl RecordBody {
     }
 }
 
-/// What only the holder of a key can open: ciphertext, with everything that is needed beside the
+/// Ciphertext that only the holder of a key can open, with everything that is needed beside the
 /// key.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Sealed(Vec<u8>);
 
 impl Sealed {
-    /// Of these bytes. Whoever calls this vouches that they are ciphertext.
+    /// Wraps bytes that the caller guarantees to be ciphertext.
     #[must_use]
     pub fn new(bytes: Vec<u8>) -> Sealed {
         Sealed(bytes)
     }
 
-    /// The bytes.
+    /// The ciphertext, byte for byte.
     #[must_use]
     pub fn bytes(&self) -> &[u8] {
         &self.0
@@ -274,7 +272,7 @@ impl Sealed {
 }
 
 impl Record {
-    /// The ciphertext that `RecordBody::with_sealed` put there.
+    /// Reads the ciphertext that `RecordBody::with_sealed` added.
     #[must_use]
     pub fn sealed(&self, field: &str) -> Option<Sealed> {
         let bytes = self
@@ -293,7 +291,7 @@ impl std::fmt::Debug for Sealed {
     }
 }
 
-// What a record holds can be as private as a memory.
+// The content of a record can be as private as a memory, so it is not printed.
 impl std::fmt::Debug for RecordBody {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "RecordBody({} fields)", self.0.len())
@@ -310,7 +308,7 @@ impl std::fmt::Debug for Record {
     }
 }
 
-/// The longest name of a record, in bytes: what every store can index.
+/// The longest name of a record, in bytes. Every store can index names of this length.
 pub const RECORD_KEY_BYTES_MAX: usize = 1_024;
 
 #[cfg(test)]

@@ -1,91 +1,69 @@
-//! Why a request was refused: things the caller can mend. Each carries a field name, a limit and a
-//! count, never input.
+//! The reasons why a request is refused that the caller can correct. Each carries a field name, a
+//! limit and a count, never input.
 
 use crate::profile::DAY_MS;
 
-/// A refusal. `code()` is stable; the text may be shown to anyone, since it holds nothing a caller
-/// supplied.
+/// A refusal of a request. `code()` is stable. The text may be shown to anyone, since it holds
+/// nothing that a caller supplied.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Rejection {
-    /// A name is empty, too long, holds control characters, or climbs.
+    /// A name is empty, too long, has control characters, or contains path traversal.
     #[error("{field} is not a valid name")]
-    MalformedName {
-        /// Which name.
-        field: &'static str,
-    },
-    /// A name holds a registered secret or something shaped like one; names are stored as they are,
+    MalformedName { field: &'static str },
+    /// A name holds a registered secret or something shaped like one. Names are stored unredacted,
     /// so it is refused.
     #[error("{field} looks like it contains a secret; names are not redacted, choose another one")]
-    SecretInName {
-        /// Which name.
-        field: &'static str,
-    },
+    SecretInName { field: &'static str },
     /// A text, list or document is larger than the policy allows.
     #[error("{field} is too large: {actual} {unit}, the limit is {limit}")]
     TooLarge {
-        /// Which field.
         field: &'static str,
         /// `bytes`, `characters`, `items` or `levels`.
         unit: &'static str,
-        /// The policy's limit.
         limit: u64,
-        /// What was sent.
+        /// The size of the given value.
         actual: u64,
     },
-    /// A field is empty that must not be.
+    /// A required field is empty.
     #[error("{field} must not be empty")]
-    Empty {
-        /// Which field.
-        field: &'static str,
-    },
+    Empty { field: &'static str },
     /// `expiresAt` is not in the future.
     #[error("expiresAt must be in the future")]
     AlreadyExpired,
     /// A field has a value outside its range.
     #[error("{field} {rule}")]
     Invalid {
-        /// Which field.
         field: &'static str,
-        /// The rule it breaks, as the end of a sentence.
+        /// The rule that it breaks, as the end of a sentence.
         rule: &'static str,
     },
-    /// This host does not produce that cell of tier and typology.
+    /// This host stores no entries with that combination of tier and typology.
     #[error("the {tier} tier of this memory stores no {typology} entries")]
     NoSuchCell {
-        /// The tier's name.
         tier: &'static str,
-        /// The typology's name.
         typology: &'static str,
     },
-    /// A memory would restate a rule of its world. Memory is for how the work goes; what the rules
-    /// say is read from the rules.
+    /// The entry would restate a rule of its world. Memory is for how the work goes; the rules are
+    /// read from the rules themselves.
     #[error(
         "this duplicates rule {rule} of its world; store how the work goes, not what the rules say"
     )]
-    ShadowsRule {
-        /// The rule's name.
-        rule: crate::ids::RuleId,
-    },
-    /// A workshop memory would mirror data that belongs elsewhere.
+    ShadowsRule { rule: crate::ids::RuleId },
+    /// A workshop memory would copy data that belongs to another system.
     #[error(
         "this looks like {what}, which a workshop memory does not store; write a sentence about it and a reference"
     )]
     Mirrors {
-        /// What it looks like.
+        /// The kind of data that was recognised.
         what: &'static str,
     },
     /// An agent needs packs that are not installed.
     #[error("peerDependencies names required packs that are not installed ({missing})")]
-    PeerMissing {
-        /// How many.
-        missing: u64,
-    },
-    /// An instant lies further ahead than this host plans.
+    PeerMissing { missing: u64 },
+    /// An instant lies further in the future than this host plans.
     #[error("{field} is too far ahead (limit: {limit_days} days)")]
     TooFar {
-        /// Which field.
         field: &'static str,
-        /// How far ahead it may lie.
         limit_days: i64,
     },
     /// The idempotency key was used before with another body.
@@ -94,7 +72,7 @@ pub enum Rejection {
 }
 
 impl Rejection {
-    /// An instant that lies more than `horizon_ms` ahead.
+    /// The rejection of an instant that lies more than `horizon_ms` in the future.
     #[must_use]
     pub fn too_far(field: &'static str, horizon_ms: i64) -> Rejection {
         Rejection::TooFar {
@@ -103,7 +81,7 @@ impl Rejection {
         }
     }
 
-    /// The stable code that surfaces send.
+    /// The stable code that is sent to callers.
     #[must_use]
     pub fn code(&self) -> &'static str {
         match self {
@@ -116,7 +94,7 @@ impl Rejection {
         }
     }
 
-    /// The field at fault, if one is.
+    /// The field at fault, if there is one.
     #[must_use]
     pub fn field(&self) -> Option<&'static str> {
         match self {

@@ -1,27 +1,27 @@
-//! The run: what is kept of it while it goes on and afterwards. Its events are the log; this is the
-//! state that they lead to.
+//! The state of a run, during and after its execution. The run's events are its log; this is the
+//! state that results from them.
 
 use crate::event::Fault;
 use crate::workflow::AgentRef;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-/// How far a run has come.
+/// The status of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum RunStatus {
     /// Nodes are being executed, or about to be.
     Running,
-    /// It ended well.
+    /// It ended without an error.
     Completed,
     /// It ended with an error.
     Failed,
-    /// It was cancelled.
+    /// A caller cancelled it.
     Cancelled,
 }
 
 impl RunStatus {
-    /// Whether nothing can happen any more.
+    /// Returns true if the run has ended.
     #[must_use]
     pub fn is_terminal(self) -> bool {
         self != RunStatus::Running
@@ -43,70 +43,69 @@ impl RunStatus {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct RunState {
-    /// What is executed.
+    /// The id of the workflow that is executed.
     pub workflow_id: String,
-    /// The definition, unless the host itself brings it.
+    /// The definition of the workflow; absent for a workflow of the host itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub definition: Option<Map<String, Value>>,
-    /// How far it has come.
     pub status: RunStatus,
-    /// The key that started it.
+    /// The principal that started it.
     pub principal: String,
     /// When it was started, in milliseconds.
     pub started_at: i64,
-    /// When it ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub completed_at: Option<i64>,
-    /// What it was given.
+    /// The inputs of the run.
     #[serde(default)]
     pub inputs: Map<String, Value>,
-    /// Its variables now.
+    /// The current values of its variables.
     #[serde(default)]
     pub variables: Map<String, Value>,
     /// The nodes that have ended, in order.
     #[serde(default)]
     pub done: Vec<NodeDone>,
-    /// Why it failed, …
+    /// The error that it failed with, …
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<Fault>,
     /// … and at which node.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failed_node: Option<String>,
-    /// On whose behalf it acts.
+    /// The agent that the run acts for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agent: Option<AgentRef>,
-    /// The caller's labels.
+    /// Labels of the caller.
     #[serde(default)]
     pub tags: Vec<String>,
-    /// The caller's notes.
+    /// Notes of the caller.
     #[serde(default)]
     pub metadata: Map<String, Value>,
-    /// The caller's settings.
+    /// Settings of the caller.
     #[serde(default)]
     pub configurable: Map<String, Value>,
-    /// Names of the secrets that it was given for itself.
+    /// The names of the secrets that the caller gave to this run.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub secrets: Vec<String>,
-    /// Names of the secrets that it has resolved.
+    /// The names of the secrets that it has resolved.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub resolved: Vec<String>,
-    /// Workspace files as they were at the start.
+    /// The versions of the workspace files at the start.
     #[serde(default)]
     pub workspace: Vec<FileAt>,
-    /// Runs that it started and that have ended: it sees what they wrote.
+    /// The runs that it started and that have ended: it can read their writes.
     #[serde(default)]
     pub children: Vec<String>,
-    /// The run that it is a part of.
+    /// The run that started this one as a part of itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parent: Option<String>,
-    /// Where it was forked from.
+    /// The run and event that it was forked from.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub source: Option<Source>,
-    /// The user whose own memory it works with: nobody else sees the run. Decided when it begins.
+    /// The user whose own memory it works with; no other user can see the run. Decided when it
+    /// begins.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub only_for: Option<String>,
-    /// Names of the scopes that it acts with, node by node; absent where the host itself brings
-    /// the workflow, and in runs that began before they were kept.
+    /// The names of the scopes that its nodes may use. Absent for a workflow of the host itself,
+    /// and in runs that began before scopes were recorded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub scopes: Option<Vec<String>>,
 }
@@ -115,15 +114,13 @@ pub struct RunState {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct NodeDone {
-    /// Which.
     pub id: String,
-    /// The variables it set.
     #[serde(default)]
     pub outputs: Map<String, Value>,
-    /// How many reads it recorded.
+    /// The number of reads that it recorded.
     #[serde(default)]
     pub reads: u32,
-    /// It was passed over.
+    /// True if the node was skipped.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub skipped: bool,
 }
@@ -132,37 +129,33 @@ pub struct NodeDone {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct FileAt {
-    /// The file.
     pub path: String,
-    /// Its version.
     pub version: u64,
 }
 
-/// Where a fork comes from.
+/// The origin of a forked run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Source {
-    /// The run.
     pub run_id: String,
-    /// From which of its events on.
+    /// The position of the event at which the fork begins.
     pub from_seq: u64,
-    /// How.
     pub mode: ForkMode,
 }
 
-/// How a run is forked.
+/// The way in which a run is forked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ForkMode {
-    /// The same again: every read is answered from the record, every fact is repeated, nothing is
-    /// written.
+    /// Repeats the run: every read is answered from the recording, every event is repeated, nothing
+    /// is written.
     Replay,
-    /// From there on anew.
+    /// Executes the run anew from that event on.
     Branch,
 }
 
 impl RunState {
-    /// As a record's content.
+    /// The body of its record.
     #[must_use]
     pub fn to_map(&self) -> Map<String, Value> {
         match serde_json::to_value(self) {
@@ -171,7 +164,7 @@ impl RunState {
         }
     }
 
-    /// From a record's content; `None` if this version does not know it.
+    /// Reads the body of a record; `None` if this version does not know its form.
     #[must_use]
     pub fn from_map(map: Map<String, Value>) -> Option<RunState> {
         serde_json::from_value(Value::Object(map)).ok()

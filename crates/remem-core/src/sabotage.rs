@@ -1,11 +1,12 @@
-//! Named breaks of safety rules, so that `scripts/sabotage` can show that a test notices each one.
+//! Named violations of safety rules, so that `scripts/sabotage` can show that a test notices each
+//! one.
 //!
 //! `sabotage!("name", right, wrong)` is `right`, and `sabotage!("name", step)` does its step. Only
 //! a build with `--cfg sabotage` knows the names: there the environment variable `SABOTAGE` turns
 //! one of them into its wrong value, or leaves its step out. Any other build holds neither names
-//! nor wrong values. May not be used for anything but a rule that a test must hold.
+//! nor wrong values. May not be used for anything but a rule that a test must check.
 
-/// The right value, or what a broken build would use instead.
+/// The right value. A build with `--cfg sabotage` can use the wrong one instead.
 #[cfg(not(sabotage))]
 #[macro_export]
 macro_rules! sabotage {
@@ -17,7 +18,7 @@ macro_rules! sabotage {
     };
 }
 
-/// The right value, or the wrong one if the environment names this break.
+/// The right value, or the wrong one if the environment names this violation.
 #[cfg(sabotage)]
 #[macro_export]
 macro_rules! sabotage {
@@ -35,7 +36,8 @@ macro_rules! sabotage {
     };
 }
 
-/// A text of SQL as it is: markers do not reach into constants and migrations.
+/// A text of SQL, unchanged. SQL is in constants and migrations, where the other macro cannot
+/// be used.
 #[cfg(not(sabotage))]
 #[macro_export]
 macro_rules! sabotage_sql {
@@ -44,7 +46,7 @@ macro_rules! sabotage_sql {
     };
 }
 
-/// A text of SQL, changed as the environment says.
+/// A text of SQL with the replacement that the environment asks for.
 #[cfg(sabotage)]
 #[macro_export]
 macro_rules! sabotage_sql {
@@ -62,14 +64,15 @@ mod switch {
         cell.get_or_init(|| std::env::var(name).unwrap_or_default())
     }
 
-    /// Whether the environment names this break.
+    /// Returns true if the environment names this violation.
     #[must_use]
     pub fn is_on(name: &str) -> bool {
         static NAME: OnceLock<String> = OnceLock::new();
         variable(&NAME, "SABOTAGE") == name
     }
 
-    /// The text with one part of it replaced, if the environment says which and it is there.
+    /// The text with one part replaced, if the environment names a replacement and the text
+    /// contains the part.
     #[must_use]
     pub fn edited(sql: &str) -> Cow<'_, str> {
         static RIGHT: OnceLock<String> = OnceLock::new();

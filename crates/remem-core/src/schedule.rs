@@ -1,8 +1,8 @@
-//! When something is due by itself: every so often, or as a cron line says, by the clocks of a time
-//! zone. Pure: zones come with the program, and the instant is given.
+//! Schedules: instants that repeat at an interval or by a cron line, in a time zone. Pure: the
+//! zones are compiled in, and the current instant is an argument.
 //!
-//! What a zone's clocks skip in spring is due at the first instant after the gap; what they show
-//! twice in autumn is due the first time only.
+//! A local time that a zone skips in spring is due at the first instant after the gap; one that
+//! occurs twice in autumn is due the first time only.
 
 mod cron;
 
@@ -12,14 +12,14 @@ use cron::Cron;
 use jiff::tz::TimeZone;
 use jiff::{Span, SpanRelativeTo, Unit, Zoned};
 
-/// The shortest distance between two ticks.
+/// The shortest interval between two ticks, in milliseconds.
 const EVERY_MS_MIN: i64 = 60_000;
-/// The longest.
+/// The longest interval between two ticks, in years.
 const EVERY_YEARS_MAX: i64 = 10;
-/// Longer texts are no cron line and no duration.
+/// A text that is longer than this is neither a cron line nor a duration.
 const TEXT_MAX: usize = 256;
 
-/// When something is due.
+/// A repeated time: an interval or a cron line, in a time zone.
 #[derive(Clone, Debug)]
 pub struct Timing {
     rule: Rule,
@@ -33,7 +33,7 @@ enum Rule {
 }
 
 impl Timing {
-    /// Of an ISO 8601 duration or a cron line, one of the two, and the name of a time zone.
+    /// Reads either an ISO 8601 duration or a cron line, and the name of a time zone.
     pub fn parse(every: Option<&str>, cron: Option<&str>, zone: &str) -> Result<Timing, Rejection> {
         let zone = self::zone(zone)?;
         let rule = match (every, cron) {
@@ -49,8 +49,8 @@ impl Timing {
         Ok(Timing { rule, zone })
     }
 
-    /// The first tick after `now`. Ticks of a distance are counted from `anchor`, so that they keep
-    /// their time of day and none moves because another one was late.
+    /// The first tick after `now`. Ticks of an interval are counted from `anchor`, so that they
+    /// keep their time of day and a late tick does not move the later ones.
     #[must_use]
     pub fn next(&self, anchor: Timestamp, now: Timestamp) -> Option<Timestamp> {
         match &self.rule {
@@ -59,8 +59,8 @@ impl Timing {
         }
     }
 
-    /// The last tick after `after` and not after `now`: however many were missed, one is made up
-    /// for.
+    /// The last tick after `after` and not after `now`. If several were missed, only this one is
+    /// made up for.
     #[must_use]
     pub fn latest(&self, anchor: Timestamp, after: Timestamp, now: Timestamp) -> Option<Timestamp> {
         latest(|from| self.next(anchor, from), after, now)
@@ -70,8 +70,8 @@ impl Timing {
         let start = jiff::Timestamp::from_millisecond(anchor.0)
             .ok()?
             .to_zoned(self.zone.clone());
-        // As many as surely have passed: a day has at most 25 hours, a month 31 days. The rest is
-        // counted.
+        // The number of ticks that have certainly passed: a day has at most 25 hours, a month 31
+        // days. The rest is found by counting.
         let passed = (now.0 - anchor.0).max(0) / longest_ms(span).max(1);
         for n in passed..=i64::MAX {
             let tick = start
@@ -87,7 +87,7 @@ impl Timing {
     }
 }
 
-/// The time zone of that name.
+/// The time zone with this name.
 pub fn zone(name: &str) -> Result<TimeZone, Rejection> {
     let zone = if name.len() <= TEXT_MAX {
         TimeZone::get(name).ok()
@@ -100,8 +100,8 @@ pub fn zone(name: &str) -> Result<TimeZone, Rejection> {
     })
 }
 
-/// The last of the instants that `next` tells one after the other, after `after` and not after
-/// `now`.
+/// The last tick after `after` and not after `now`, where `next` gives the first tick after an
+/// instant.
 pub(crate) fn latest(
     next: impl Fn(Timestamp) -> Option<Timestamp>,
     after: Timestamp,
@@ -109,8 +109,8 @@ pub(crate) fn latest(
 ) -> Option<Timestamp> {
     let due = |from: Timestamp| next(from).filter(|tick| *tick <= now);
     let mut latest = due(after)?;
-    // Something is due after `from` and nothing after `to`. Halving what lies between takes some
-    // forty steps at the most, where going from one to the next could take millions.
+    // There is a tick after `from` and none after `to`. Bisection takes some forty steps at the
+    // most, where going from tick to tick could take millions.
     let mut from = latest;
     let mut to = now;
     while to.0 - from.0 > 1 {
@@ -137,7 +137,7 @@ fn span(text: &str) -> Result<Span, Rejection> {
         .filter(|_| text.starts_with(['P', 'p']))
         .ok_or(invalid.clone())?;
     let day = SpanRelativeTo::days_are_24_hours();
-    // Years and months have no length of their own: February is the shortest month.
+    // Years and months have no fixed length; even the shortest month is long enough.
     let whole = span.get_years() == 0 && span.get_months() == 0;
     let shortest = if whole {
         span.total((Unit::Millisecond, day)).unwrap_or(0.0)
@@ -189,7 +189,7 @@ mod tests {
     fn distances_keep_their_time_of_day() {
         let every = |text, zone| Timing::parse(Some(text), None, zone).unwrap();
         let daily = every("P1D", "Europe/Berlin");
-        // 03:00 in Berlin, on either side of the change of 29 March 2026.
+        // 03:00 in Berlin, before and after the change of 29 March 2026.
         assert_eq!(
             ticks(&daily, "2026-03-27T02:00Z", "2026-03-27T02:00Z", 3),
             [
@@ -207,7 +207,7 @@ mod tests {
                 "2026-04-30T00:00Z"
             ]
         );
-        // However much was missed, the next one is the next one.
+        // However many ticks were missed, the next one is in the future.
         assert_eq!(
             ticks(
                 &every("PT1M", "UTC"),
@@ -347,7 +347,7 @@ mod tests {
                 "2026-10-03T00:00Z",
                 &["2026-10-03T15:30Z", "2026-10-04T15:15Z"],
             ),
-            // A whole day that Samoa skipped.
+            // Samoa skipped this whole day.
             (
                 "0 12 30 12 *",
                 "Pacific/Apia",

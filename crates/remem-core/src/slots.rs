@@ -1,11 +1,11 @@
-//! Slots of memory at work: the one question that a fact or a procedure answers, so that a newer
-//! answer takes the place of an older one. Facts have those of `consolidate::slot`; procedures have
-//! theirs here. Only where it is beyond doubt that two answers exclude each other: to miss a slot
-//! leaves two rules side by side, to invent one hides a rule.
+//! Slots: the one question that a fact or a procedure answers, so that a newer answer replaces an
+//! older one. The slots of facts are in `consolidate::slot`, those of procedures here. A text gets
+//! a slot only if two answers exclude each other beyond doubt: a missed slot leaves two rules side
+//! by side, an invented one hides a rule.
 //!
 //! A procedure fills a slot in three ways. What a thing looks like or where it goes
-//! (`report|format`) and what it is done with (`ticket|use`) have one answer at a time. Anything
-//! else excludes only its own opposite: "always" and "never" the very same deed
+//! (`report|format`) and the tool that it is done with (`ticket|use`) have one answer at a time.
+//! Anything else excludes only its own opposite: "always" and "never" the very same action
 //! (`deploy_on_friday|do`).
 
 use crate::consolidate::slot::slot;
@@ -16,16 +16,16 @@ use crate::sabotage;
 
 const TEXT_BYTES_MAX: usize = 200;
 const WORDS_MAX: usize = 6;
-/// A tool with a longer name is a description of one.
+/// A longer phrase describes a tool rather than naming it.
 const TOOL_WORDS_MAX: usize = 4;
 
-/// The question that a fact answers, and its answer.
+/// The slot of a fact and its value, if it has one.
 #[must_use]
 pub fn semantic_slot(text: &str) -> Option<(String, String)> {
     slot(text).map(|slot| (slot.key, slot.value))
 }
 
-/// The question that a procedure answers, as `subject|class`.
+/// The slot of a procedure, as `subject|class`, if it has one.
 #[must_use]
 pub fn procedural_slot(text: &str) -> Option<String> {
     let plain = text.trim().trim_end_matches(['.', '!']);
@@ -44,7 +44,7 @@ pub fn procedural_slot(text: &str) -> Option<String> {
         return None;
     }
     let (rule, context) = parts(&sentence, from, to)?;
-    // Another clause would be lost with the first.
+    // A second clause would be lost with the first, so such a text has no slot.
     let whole = (rule.from..rule.to.saturating_sub(1)).all(|at| sentence.words[at].mark.is_none());
     if !whole {
         return None;
@@ -52,7 +52,7 @@ pub fn procedural_slot(text: &str) -> Option<String> {
     read(&rule, context)
 }
 
-/// A run of words of the sentence.
+/// A range of words of the sentence.
 #[derive(Clone, Copy)]
 struct Clause<'s, 'a> {
     sentence: &'s Sentence<'a>,
@@ -85,15 +85,14 @@ impl<'s, 'a> Clause<'s, 'a> {
         }
     }
 
-    /// The first place of one of `words`, not as the first word.
+    /// The position of the first occurrence of one of `words` after the first word.
     fn find(self, words: &[&str]) -> Option<usize> {
         self.sentence
             .find(self.from + 1, words)
             .filter(|at| *at + 1 < self.to)
     }
 
-    /// The words in their base forms, joined; none where letters do not tell one thing from
-    /// another.
+    /// The words in their base forms, joined; `None` if the letters alone do not identify a thing.
     fn key(self) -> Option<String> {
         let words = self.sentence.slice(self.from, self.to);
         let plain = words
@@ -105,8 +104,8 @@ impl<'s, 'a> Clause<'s, 'a> {
     }
 }
 
-/// The rule, and the context it is for: "when reviewing, …", "…, when reviewing". A comma may stand
-/// only between the two.
+/// The rule, and the context that it is for: "when reviewing, …", "…, when reviewing". A comma may
+/// stand only between the two.
 fn parts<'s, 'a>(
     sentence: &'s Sentence<'a>,
     from: usize,
@@ -130,44 +129,44 @@ fn read(rule: &Clause<'_, '_>, context: Option<Clause<'_, '_>>) -> Option<String
     let rule = rule.part(rule.from + usize::from(spoken), rule.to);
     let forbids = rule.sentence.any(rule.from, NEVER);
     let firm = forbids.or((rule.word(0) == "always").then_some(1));
-    let deed = rule.part(rule.from + firm.unwrap_or(0), rule.to);
+    let action = rule.part(rule.from + firm.unwrap_or(0), rule.to);
     let known = if forbids.is_some() {
         None
     } else {
-        shape(deed, context)
-            .or_else(|| tool(deed, context))
-            .or_else(|| choice(deed, context))
+        shape(action, context)
+            .or_else(|| tool(action, context))
+            .or_else(|| choice(action, context))
     };
     match firm {
         _ if known.is_some() => known,
-        Some(_) => polar(deed, context),
+        Some(_) => polar(action, context),
         None => None,
     }
 }
 
-/// "always/never <deed>": the deed itself is the question.
-fn polar(deed: Clause<'_, '_>, context: Option<Clause<'_, '_>>) -> Option<String> {
-    let done = deed
+/// The slot of "always/never <action>": the action itself is the question.
+fn polar(action: Clause<'_, '_>, context: Option<Clause<'_, '_>>) -> Option<String> {
+    let done = action
         .key()
-        .filter(|_| deed.len() > 1 && !STATES.contains(&deed.word(0)))?;
+        .filter(|_| action.len() > 1 && !STATES.contains(&action.word(0)))?;
     Some(match context {
         Some(context) => format!("{}|do_{done}", context.key()?),
         None => format!("{done}|do"),
     })
 }
 
-/// "format dates as ISO", "send reports in Slack": what a thing looks like, its language, or where
-/// it goes.
-fn shape(deed: Clause<'_, '_>, context: Option<Clause<'_, '_>>) -> Option<String> {
-    let verb = deed.word(0);
+/// The slot of "format dates as ISO", "send reports in Slack": the format of a thing, its language,
+/// or its channel.
+fn shape(action: Clause<'_, '_>, context: Option<Clause<'_, '_>>) -> Option<String> {
+    let verb = action.word(0);
     if context.is_some() || !SHAPING.contains(&verb) {
         return None;
     }
-    let by = deed.find(&["as", "in", "via"])?;
-    let thing = deed.part(deed.from + 1, by);
-    let how = deed.part(by + 1, deed.to);
+    let by = action.find(&["as", "in", "via"])?;
+    let thing = action.part(action.from + 1, by);
+    let how = action.part(by + 1, action.to);
     let listed = |list: &[&str]| list.contains(&how.last());
-    let class = match deed.sentence.word(by) {
+    let class = match action.sentence.word(by) {
         "as" if verb == "format" || listed(FORMATS) => "format",
         "in" if listed(FORMATS) => "format",
         "in" if listed(LANGUAGES) => "language",
@@ -179,22 +178,25 @@ fn shape(deed: Clause<'_, '_>, context: Option<Clause<'_, '_>>) -> Option<String
     (plain && thing.len() > 0).then(|| thing.key().map(|thing| format!("{thing}|{class}")))?
 }
 
-/// "use Linear for tickets", "for tickets, use Linear": what a thing is done with.
-fn tool(deed: Clause<'_, '_>, context: Option<Clause<'_, '_>>) -> Option<String> {
-    if !["use", "prefer"].contains(&deed.word(0)) {
+/// The slot of "use Linear for tickets", "for tickets, use Linear": the tool for a purpose.
+fn tool(action: Clause<'_, '_>, context: Option<Clause<'_, '_>>) -> Option<String> {
+    if !["use", "prefer"].contains(&action.word(0)) {
         return None;
     }
-    let (tool, purpose) = match (deed.find(&["for"]), context) {
-        (Some(by), None) => (deed.part(deed.from + 1, by), deed.part(by + 1, deed.to)),
-        (None, Some(context)) => (deed.part(deed.from + 1, deed.to), context),
+    let (tool, purpose) = match (action.find(&["for"]), context) {
+        (Some(by), None) => (
+            action.part(action.from + 1, by),
+            action.part(by + 1, action.to),
+        ),
+        (None, Some(context)) => (action.part(action.from + 1, action.to), context),
         _ => return None,
     };
     let single = (1..=TOOL_WORDS_MAX).contains(&tool.len())
         && tool.find(RELATIONS).is_none()
         && purpose.len() > 0;
     let purpose = purpose.key().filter(|_| single)?;
-    // A thing has one spelling, one template and one tool, and all three at once. Of styles it may
-    // have many.
+    // A thing has one spelling, one template and one tool, and may have all three at once. Of
+    // styles it may have many.
     match tool.last() {
         kind if KINDS.contains(&kind) => Some(format!("{purpose}|use_{kind}")),
         style if STYLES.contains(&style) || tool.len() > 2 => None,
@@ -203,11 +205,13 @@ fn tool(deed: Clause<'_, '_>, context: Option<Clause<'_, '_>>) -> Option<String>
     }
 }
 
-/// "prefer tabs over spaces": the same question as "prefer spaces over tabs".
-fn choice(deed: Clause<'_, '_>, context: Option<Clause<'_, '_>>) -> Option<String> {
-    let over = deed.find(&["over"]).filter(|_| deed.word(0) == "prefer")?;
-    let one = deed.part(deed.from + 1, over);
-    let other = deed.part(over + 1, deed.to);
+/// The slot of "prefer tabs over spaces", which is also that of "prefer spaces over tabs".
+fn choice(action: Clause<'_, '_>, context: Option<Clause<'_, '_>>) -> Option<String> {
+    let over = action
+        .find(&["over"])
+        .filter(|_| action.word(0) == "prefer")?;
+    let one = action.part(action.from + 1, over);
+    let other = action.part(over + 1, action.to);
     let short = one.len() <= 2 && other.len() <= 2 && other.find(RELATIONS).is_none();
     let mut pair = [one.key()?, other.key().filter(|_| short)?];
     pair.sort();
@@ -218,7 +222,8 @@ fn choice(deed: Clause<'_, '_>, context: Option<Clause<'_, '_>>) -> Option<Strin
     })
 }
 
-/// Marks of another sentence or clause, of a quotation, or of something that words do not tell.
+/// Characters of another sentence or clause, of a quotation, or of something that words do not
+/// express.
 const AMBIGUOUS: &[char] = &[
     '?', '!', ';', ':', '\n', '"', '(', '“', '„', '«', '*', '`', '<', '>', '[', '{', '_', '|', '/',
 ];
@@ -234,7 +239,7 @@ const STANDING: &[&str] = &[
 const FILLERS: &[&str] = &["please", "then"];
 const NEVER: &[&str] = &["do not", "don't", "dont", "never"];
 
-/// Conditional, temporary, additive, partial, or more than one statement.
+/// Words of conditional, temporary, additive or partial rules, or of more than one statement.
 #[rustfmt::skip]
 const UNCERTAIN: &[&str] = &[
     "about", "additionally", "all but", "also", "although", "and", "another", "apart", "as well", "because", "besides", "but", "could", "either",
@@ -243,14 +248,15 @@ const UNCERTAIN: &[&str] = &[
     "tonight", "too", "unless", "until", "usually", "where", "while", "without", "would",
 ];
 
-/// What only the moment tells; and "US" and "IT", which letters do not tell from "us" and "it".
+/// Words that only the moment explains; and "US" and "IT", which in lower case look like "us" and
+/// "it".
 #[rustfmt::skip]
 const POINTING: &[&str] = &[
     "anything", "everything", "he", "her", "here", "him", "his", "it", "its", "me", "mine", "next", "now", "one", "ones", "other", "others",
     "same", "she", "something", "that", "their", "them", "there", "these", "they", "things", "this", "those", "us", "you",
 ];
 
-/// After "always": nothing that is done.
+/// Words after "always" that begin no action.
 #[rustfmt::skip]
 const STATES: &[&str] = &[
     "a", "again", "am", "an", "are", "be", "been", "forget", "get", "good", "had", "happy", "has", "have", "is", "know", "mind", "my", "need",
@@ -261,14 +267,14 @@ const SHAPING: &[&str] = &[
     "deliver", "export", "format", "post", "present", "render", "save", "send", "share", "write",
 ];
 
-/// A tool or a choice with one of these is tied to a circumstance.
+/// A tool or a choice with one of these words is tied to a circumstance.
 #[rustfmt::skip]
 const RELATIONS: &[&str] = &[
     "after", "as", "at", "before", "by", "during", "for", "from", "in", "into", "of", "on", "over", "per", "to", "under", "via", "with",
     "within",
 ];
 
-/// What a text or a file may look like.
+/// The formats of a text or a file.
 #[rustfmt::skip]
 const FORMATS: &[&str] = &[
     "asciidoc", "bullets", "csv", "docx", "html", "json", "latex", "list", "markdown", "pdf", "prose", "spreadsheet", "table", "tables",
@@ -296,14 +302,14 @@ const CHANNELS: &[&str] = &[
     "teams",
 ];
 
-/// Kinds of thing of which one is used at a time, beside those of another kind.
+/// Kinds of thing of which one is used at a time, beside things of another kind.
 #[rustfmt::skip]
 const KINDS: &[&str] = &[
     "account", "alphabet", "branch", "channel", "currency", "encoding", "folder", "font", "format", "formatter", "key", "layout", "linter",
     "model", "palette", "queue", "spelling", "template", "theme", "timezone", "tone", "units", "voice",
 ];
 
-/// What a text may have several of.
+/// Styles of which a text may have several.
 #[rustfmt::skip]
 const STYLES: &[&str] = &[
     "abbreviations", "bullets", "caution", "code", "colours", "colors", "details", "diagrams", "emoji", "examples", "figures", "footnotes",

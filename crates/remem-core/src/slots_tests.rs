@@ -1,4 +1,4 @@
-//! The table of procedures: which fill a slot, which share one, and which must not.
+//! The table of procedures: which of them fill a slot, which share one, and which must not.
 
 use super::*;
 
@@ -71,7 +71,7 @@ const EMPTY: &[(&str, &str)] = &[
     ("quoted", "\"Use Linear for tickets\""),
 ];
 
-/// Rules that hold side by side: no two of a row may share a slot.
+/// Rules that are valid side by side: no two of a row may share a slot.
 #[rustfmt::skip]
 const TRAPS: &[&[&str]] = &[
     &["Use British spelling for release notes", "Use the short template for release notes", "Use Slack for release notes"],

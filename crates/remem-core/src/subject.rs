@@ -1,5 +1,5 @@
-//! The subject: whom or what a memory is about, as far as a host needs to know it to forget it.
-//! Only a keyed digest is ever stored; the words themselves never are.
+//! The subject of an entry: the person or thing that it is about, so that it can be forgotten on
+//! request. Only a keyed digest is stored; the words themselves never are.
 
 use crate::rejection::Rejection;
 use unicode_normalization::UnicodeNormalization;
@@ -7,15 +7,15 @@ use unicode_normalization::UnicodeNormalization;
 /// The longest subject, in characters.
 const SUBJECT_CHARS_MAX: usize = 256;
 
-/// Whom or what an entry is about: a digest under a key of the tenant, so that two tenants'
-/// subjects never match and none can be guessed from what is stored.
+/// A subject, as a digest under a key of the tenant: subjects of two tenants never match, and no
+/// subject can be guessed from the stored digest.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Subject([u8; 32]);
 
 impl Subject {
-    /// The digest of a subject as a caller writes it. Case, width and spacing do not matter:
-    /// whoever asks to be forgotten does not know how somebody else typed the name. (Nor does the
-    /// space beside a colon: subjects are often `kind:name`.)
+    /// The digest of a subject as a caller writes it. Case, width and spacing do not matter,
+    /// because one who asks to be forgotten does not know how another one typed the name. (Nor does
+    /// the space beside a colon: subjects are often `kind:name`.)
     pub fn of(key: &[u8; 32], words: &str) -> Result<Subject, Rejection> {
         let chars = words.chars().count();
         if chars > SUBJECT_CHARS_MAX {
@@ -46,19 +46,19 @@ impl Subject {
         ))
     }
 
-    /// As stored.
+    /// Restores a subject from its stored digest.
     #[must_use]
     pub const fn from_bytes(bytes: [u8; 32]) -> Subject {
         Subject(bytes)
     }
 
-    /// As stored.
+    /// The digest, as it is stored.
     #[must_use]
     pub fn bytes(&self) -> &[u8; 32] {
         &self.0
     }
 
-    /// The first four bytes in hexadecimal: enough to tell two apart in a log.
+    /// The first four bytes in hexadecimal: enough to tell two subjects apart in a log.
     #[must_use]
     pub fn short(&self) -> String {
         self.0[..4]

@@ -1,5 +1,5 @@
-//! How many cases property tests try. `remem_testkit::cases` says the same for the crates above:
-//! that one is built on this crate, whose own tests would have to wait for all of it.
+//! The number of cases in property tests. `remem_testkit::cases` does the same for the crates
+//! above: it is built on this crate, whose own tests would have to wait for all of it.
 
 use proptest::test_runner::Config;
 

@@ -1,14 +1,14 @@
-//! Trigrams exactly as PostgreSQL's `pg_trgm` makes them in a UTF-8 database, and the guard's
-//! verdict over two sets of them. One definition for the program and both stores; it may not round:
-//! the verdict is taken in whole numbers.
+//! Trigrams exactly as PostgreSQL's `pg_trgm` makes them in a UTF-8 database, and the test by which
+//! the guard of rules compares two sets of them. One definition for the program and both stores.
+//! The test is computed in whole numbers, without rounding.
 //!
-//! A text falls into words (runs of letters and decimal digits); every word, in small letters and
-//! with two spaces before and one behind, gives each three characters that follow one another. What
-//! counts is which trigrams there are, not how often or where: order, repetition, case and
-//! punctuation do not matter.
+//! A text is split into words (runs of letters and decimal digits); every word, in lower case and
+//! with two spaces before and one behind, yields each three consecutive characters. Only the set of
+//! trigrams counts, not their number or position: order, repetition, case and punctuation do not
+//! matter.
 //!
-//! Letters are those of the compiler's Unicode tables. A database with older tables sees fewer
-//! letters, never more (`remem-store-sql/tests/it/trigrams.rs` holds the two against each other).
+//! Letters are those of the compiler's Unicode tables. A database with older tables recognises
+//! fewer letters, never more (`remem-store-sql/tests/it/trigrams.rs` compares the two).
 
 use crate::sabotage;
 use std::cmp::Ordering;
@@ -17,14 +17,16 @@ use std::ops::RangeInclusive;
 
 use unicode_properties::{GeneralCategory, UnicodeGeneralCategory};
 
-/// Texts below this many characters are not guarded: short rules are alike by nature.
+/// The fewest characters of a guarded text: shorter rules are similar by nature.
 pub const GUARD_FLOOR_CHARS: usize = 100;
 
-/// Sets shadow each other when they share more than 17 of 20 trigrams. At 17 of 20 they do not.
+/// A text restates another when they share more than 17 of 20 of all their trigrams. At exactly 17
+/// of 20 it does not.
 const SHARED: u64 = 17;
 const OF: u64 = 20;
 
-/// Whether the guard looks at a text: characters, as the `length` of both databases counts them.
+/// Whether the guard compares a text, by its length in characters, as the `length` of both
+/// databases counts them.
 #[must_use]
 pub fn is_guarded(text: &str) -> bool {
     text.chars().nth(GUARD_FLOOR_CHARS - 1).is_some()
@@ -35,17 +37,17 @@ pub fn is_guarded(text: &str) -> bool {
 pub struct Trigrams(Vec<u32>);
 
 impl Trigrams {
-    /// Those of a text.
+    /// The trigrams of a text.
     #[must_use]
     pub fn of(text: &str) -> Trigrams {
-        let mut found = Vec::with_capacity(text.len());
-        each_trigram(text, |trigram| found.push(trigram));
-        found.sort_unstable();
-        found.dedup();
-        Trigrams(found)
+        let mut trigrams = Vec::with_capacity(text.len());
+        each_trigram(text, |trigram| trigrams.push(trigram));
+        trigrams.sort_unstable();
+        trigrams.dedup();
+        Trigrams(trigrams)
     }
 
-    /// How many there are.
+    /// The number of trigrams.
     #[must_use]
     pub fn len(&self) -> usize {
         self.0.len()
@@ -57,8 +59,8 @@ impl Trigrams {
         self.0.is_empty()
     }
 
-    /// As stored: three bytes each, the most significant first, so that stored order is the order
-    /// of values.
+    /// The stored form: three bytes each, the most significant first, so that stored order is the
+    /// order of values.
     #[must_use]
     pub fn to_bytes(&self) -> Vec<u8> {
         self.0
@@ -67,8 +69,8 @@ impl Trigrams {
             .collect()
     }
 
-    /// From what [`to_bytes`](Trigrams::to_bytes) wrote; `None` for anything it cannot have
-    /// written.
+    /// Reads the stored form that [`to_bytes`](Trigrams::to_bytes) writes; `None` for any other
+    /// bytes.
     #[must_use]
     pub fn from_bytes(bytes: &[u8]) -> Option<Trigrams> {
         let (triples, rest) = bytes.as_chunks::<3>();
@@ -79,8 +81,7 @@ impl Trigrams {
         (rest.is_empty() && values.is_sorted_by(|a, b| a < b)).then_some(Trigrams(values))
     }
 
-    /// How many trigrams both have, and how many there are in either: numerator and denominator of
-    /// the similarity.
+    /// The sizes of the intersection and of the union: numerator and denominator of the similarity.
     #[must_use]
     pub fn similarity(&self, other: &Trigrams) -> (usize, usize) {
         let mut left = self.0.as_slice();
@@ -96,7 +97,7 @@ impl Trigrams {
         (both, self.len() + other.len() - both)
     }
 
-    /// Whether one text says what the other says: more than 17 of 20 trigrams in common.
+    /// Whether one text restates the other: more than 17 of 20 trigrams in common.
     #[must_use]
     pub fn shadows(&self, other: &Trigrams) -> bool {
         let (both, either) = self.similarity(other);
@@ -107,9 +108,9 @@ impl Trigrams {
         )
     }
 
-    /// As `shadows`, with a set as stored, and mostly without reading all of it: once as many
-    /// trigrams are in one set alone as two sets that shadow each other cannot have, the verdict is
-    /// known. `None` for bytes that no set has.
+    /// As `restates`, with a set in stored form, and mostly without reading all of it: as soon as
+    /// more trigrams are in one set alone than two restating sets can have, the answer is known.
+    /// `None` for bytes that are no stored set.
     #[must_use]
     pub fn shadows_stored(&self, bytes: &[u8]) -> Option<bool> {
         let (triples, rest) = bytes.as_chunks::<3>();
@@ -149,9 +150,9 @@ impl Trigrams {
         Some(OF * both > SHARED * either)
     }
 
-    /// The sizes of all sets that can shadow this one. Two sets have at most the smaller in common
+    /// The sizes of all sets that can restate this one. Two sets have at most the smaller in common
     /// and together at least the larger, so no other size can; every size in the range does, if one
-    /// of the two holds the other.
+    /// of the two sets contains the other.
     #[must_use]
     pub fn sizes(&self) -> RangeInclusive<usize> {
         let len = self.len();
@@ -162,7 +163,7 @@ impl Trigrams {
     }
 }
 
-/// A set tells its text, so only its size is shown.
+/// Prints only the size, because a set of trigrams reveals its text.
 impl fmt::Debug for Trigrams {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Trigrams({})", self.len())
@@ -183,7 +184,8 @@ pub(crate) fn each_trigram(text: &str, mut emit: impl FnMut(u32)) {
     }
 }
 
-/// Letters and decimal digits. Other numbers (²), signs and the underscore divide words.
+/// Whether a character is a letter or a decimal digit. Other numbers (²), signs and the underscore
+/// separate words.
 pub(crate) fn is_word(c: char) -> bool {
     if c.is_ascii() {
         c.is_ascii_alphanumeric()
@@ -192,9 +194,9 @@ pub(crate) fn is_word(c: char) -> bool {
     }
 }
 
-/// The small letter, one for one and whatever stands around it: a final sigma is no special case,
-/// and of the two characters that a capital dotted I becomes, the first is taken, as the server's
-/// library does.
+/// The lower-case form, one character for one and regardless of its neighbours: a final sigma is no
+/// special case, and of the two characters that a capital dotted I becomes, the first is used, as
+/// the server's library does.
 pub(crate) fn lower(c: char) -> char {
     if c.is_ascii() {
         c.to_ascii_lowercase()
@@ -208,8 +210,7 @@ pub(crate) fn lower(c: char) -> char {
     }
 }
 
-/// Three characters as 24 bits: their bytes if there are three, else three bytes of a checksum of
-/// them.
+/// A trigram as 24 bits: its bytes if there are three, else three bytes of a checksum of them.
 fn key(trigram: [char; 3]) -> u32 {
     let mut bytes = [0; 12];
     let mut len = 0;
@@ -223,8 +224,8 @@ fn key(trigram: [char; 3]) -> u32 {
     u32::from_be_bytes([0, first, second, third])
 }
 
-/// PostgreSQL's oldest CRC-32: the table of the reflected polynomial, walked in the other
-/// direction. A mistake of long ago that indexes depend on, and so do we.
+/// PostgreSQL's oldest CRC-32: the table of the reflected polynomial, used in the other direction.
+/// It is a mistake of long ago that stored indexes depend on, and therefore this code does too.
 fn checksum(bytes: &[u8]) -> u32 {
     !bytes.iter().fold(!0, |crc: u32, &byte| {
         TABLE[usize::from((crc >> 24) as u8 ^ byte)] ^ (crc << 8)

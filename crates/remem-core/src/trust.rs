@@ -1,7 +1,7 @@
 //! Trust: how far a source is believed, and the evidence that a claim rests on. Evidence is a small
-//! set of digests on the claim itself; it knows neither texts nor names, and strength is counted
-//! anew from the set each time, so that hearing the same again adds nothing. May not decide what
-//! becomes of a claim (`promote`, `conflict`).
+//! set of digests on the claim itself, without texts or names. Its strength is computed from the
+//! set each time, so that repetition adds nothing. May not decide what follows for a claim
+//! (`promote`, `conflict`).
 
 use crate::entry::UnknownName;
 use crate::sabotage;
@@ -9,24 +9,24 @@ use std::cmp::Reverse;
 use std::collections::BTreeSet;
 use std::str::FromStr;
 
-/// Where a claim comes from, the least believed first.
+/// The kind of source that a claim comes from, least trusted first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub enum Trust {
-    /// A page, a document or an answer of somebody unknown.
+    /// A page, a document or an answer of an unknown party.
     Untrusted,
-    /// A model concluded it.
+    /// The conclusion of a model.
     #[default]
     Model,
-    /// A tool of the house saw it.
+    /// The output of one of the operator's tools.
     Tool,
-    /// An accepted action was built on it.
+    /// An accepted action that was built on the claim.
     Action,
-    /// The operator said so.
+    /// A statement of the operator.
     Operator,
 }
 
 impl Trust {
-    /// Every trust, the least believed first.
+    /// All levels of trust, least trusted first.
     pub const ALL: [Trust; 5] = [
         Trust::Untrusted,
         Trust::Model,
@@ -47,13 +47,13 @@ impl Trust {
         }
     }
 
-    /// The lower of two: what is made from both is believed no more than the weaker.
+    /// The lower of two: a text made from both is trusted no more than the weaker.
     #[must_use]
     pub fn meet(self, other: Trust) -> Trust {
         self.min(other)
     }
 
-    /// What one source counts.
+    /// The weight of one source in a claim's evidence.
     fn units(self) -> u32 {
         match self {
             Trust::Untrusted | Trust::Model => 1,
@@ -63,7 +63,7 @@ impl Trust {
         }
     }
 
-    /// The first letter of the name, which no two share.
+    /// The first letter of the name; no two levels share it.
     fn letter(self) -> &'static str {
         &self.as_str()[..1]
     }
@@ -79,11 +79,11 @@ impl FromStr for Trust {
     }
 }
 
-/// All untrusted sources together count no more than this.
+/// The most weight that all untrusted sources have together.
 const UNTRUSTED_UNITS_MAX: u32 = 2;
 
-/// One source. The order is that of strength, the strongest first; so a set that is too long is cut
-/// at its end.
+/// One source. The order is that of strength, strongest first, so that a set which is too long is
+/// cut at its end.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Source {
     trust: Reverse<Trust>,
@@ -115,18 +115,18 @@ impl Source {
     }
 }
 
-/// What a claim rests on: sources, each as its trust and digests of its thread and its origin. One
-/// kind of source in one thread is one source, however often it speaks and through however many
+/// The sources of a claim, each as its trust and digests of its thread and its origin. Sources of
+/// one trust level in one thread count as one, however often they speak and through however many
 /// origins.
 #[derive(Clone, PartialEq, Eq, Default)]
 pub struct Evidence(Vec<Source>);
 
 impl Evidence {
-    /// A set keeps no more sources than this: the strongest.
+    /// The most sources of one set; the strongest are kept.
     pub const SOURCES_MAX: usize = 32;
 
-    /// One source: what kind it is, in which thread it spoke, and what exactly it was (a tool, an
-    /// address, a speaker).
+    /// Evidence from one source: its trust, the thread in which it spoke, and its exact origin (a
+    /// tool, an address, a speaker).
     #[must_use]
     pub fn of(trust: Trust, thread: &str, origin: &str) -> Evidence {
         Evidence(vec![Source {
@@ -136,8 +136,8 @@ impl Evidence {
         }])
     }
 
-    /// The sources of both. Of one kind and thread the origin with the least digest stays, so that
-    /// the order in which sources were met leaves no trace.
+    /// The sources of both. Of one trust level and thread the origin with the least digest stays,
+    /// so that the result does not depend on the order in which sources came.
     #[must_use]
     pub fn union(&self, other: &Evidence) -> Evidence {
         let all: BTreeSet<Source> = self.0.iter().chain(&other.0).copied().collect();
@@ -150,7 +150,7 @@ impl Evidence {
         Evidence(sources)
     }
 
-    /// How much the sources count together.
+    /// The weight of all sources together.
     #[must_use]
     pub fn units(&self) -> u32 {
         let (untrusted, trusted): (Vec<Trust>, Vec<Trust>) =
@@ -164,7 +164,7 @@ impl Evidence {
             )
     }
 
-    /// In how many threads it was heard.
+    /// The number of threads in which the claim was made.
     #[must_use]
     pub fn threads(&self) -> usize {
         self.0
@@ -174,31 +174,31 @@ impl Evidence {
             .len()
     }
 
-    /// The best source: what the claim rests on. Without any, nothing is to be believed.
+    /// The trust of the best source; untrusted without any source.
     #[must_use]
     pub fn trust(&self) -> Trust {
         self.trusts().max().unwrap_or(Trust::Untrusted)
     }
 
-    /// Whether no source is trusted.
+    /// Returns true if no source is trusted.
     #[must_use]
     pub fn is_untrusted(&self) -> bool {
         self.trust() == Trust::Untrusted
     }
 
-    /// How many sources there are.
+    /// The number of sources.
     #[must_use]
     pub fn len(&self) -> usize {
         self.0.len()
     }
 
-    /// Whether there is no source.
+    /// Returns true if there is no source.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// As stored: a letter and digests for each source, such as `o:1f….9c…,t:…`.
+    /// The stored form: a letter and digests for each source, such as `o:1f….9c…,t:…`.
     #[must_use]
     pub fn to_text(&self) -> String {
         self.0
@@ -208,7 +208,7 @@ impl Evidence {
             .join(",")
     }
 
-    /// As stored. Nothing, if the text is not exactly what [`Evidence::to_text`] writes.
+    /// Reads the stored form; `None` if the text is not exactly what [`Evidence::to_text`] writes.
     #[must_use]
     pub fn from_text(text: &str) -> Option<Evidence> {
         if text.is_empty() {
@@ -235,8 +235,8 @@ impl std::fmt::Debug for Evidence {
     }
 }
 
-/// The first eight bytes of a hash. What is hashed is part of it, so that a thread and an origin of
-/// one name differ.
+/// The first eight bytes of a hash. The kind of name is part of the hashed text, so that a thread
+/// and an origin of one name differ.
 fn digest(what: &str, name: &str) -> [u8; 8] {
     let hash = blake3::hash(format!("{what} {name}").as_bytes());
     std::array::from_fn(|at| hash.as_bytes()[at])

@@ -1,4 +1,5 @@
-//! Evidence as a set: what adds to it, what does not, and what untrusted sources can never reach.
+//! Evidence as a set: additions that count, additions that do not, and the bounds of untrusted
+//! sources.
 
 use super::*;
 use proptest::prelude::*;

@@ -1,10 +1,10 @@
-//! Typology: which kind of memory a text is, when nobody says so. What tells of one event, as it
-//! was said, is an episode; what tells how to work is a procedure; anything else is a fact. Words
-//! and shapes only: no model, and the same answer every time. May not look at where a text is to be
-//! kept.
+//! Classifies a text as episodic, semantic or procedural, when the caller gives no typology. The
+//! account of one event is an episode; an instruction for how to work is a procedure; anything else
+//! is a fact. Words and shapes only: no model, and the same answer every time. May not consider
+//! where a text will be stored.
 //!
-//! A transcript is looked for first, because people in it give orders too; a whole line of them is
-//! still an episode.
+//! A transcript is looked for first, because people in it give orders too; a whole line of orders
+//! is still an episode.
 
 use crate::entry::Typology;
 use crate::habit::phrase::{Sentence, sentences};
@@ -13,14 +13,15 @@ use crate::sabotage;
 use serde_json::Value;
 use std::collections::BTreeSet;
 
-/// How many values of a JSON text are looked at for a call of a tool.
+/// The most values of a JSON text that are searched for a tool call.
 const VALUES_MAX: usize = 64;
-/// How many quotations of a text are looked at.
+/// The most quotations of a text that are examined.
 const QUOTATIONS_MAX: usize = 1024;
-/// Bytes before and after a quotation that are looked at: three words of ordinary length.
+/// The number of bytes before and after a quotation that are examined: three words of ordinary
+/// length.
 const NEAR_BYTES: usize = 96;
 
-/// The kind of a text.
+/// The typology of a text.
 #[must_use]
 pub fn classify(text: &str) -> Typology {
     let text = text.trim();
@@ -38,7 +39,7 @@ pub fn classify(text: &str) -> Typology {
     }
 }
 
-/// A call of a tool or its answer, as JSON.
+/// Detects a tool call or its result, as JSON.
 fn is_call(text: &str) -> bool {
     let json = text.trim_start_matches("```json").trim_matches('`').trim();
     if !json.starts_with(['{', '[']) {
@@ -66,8 +67,8 @@ fn is_call(text: &str) -> bool {
     false
 }
 
-/// Lines that begin with who speaks. One line is enough where the speaker can be nothing else; a
-/// name may be a label, so names must take turns.
+/// Detects lines that begin with a speaker. One line is enough if the word can only be a speaker; a
+/// name may be the label of a fact, so names must take turns.
 fn is_dialogue(text: &str) -> bool {
     let turns: Vec<(String, bool, &str)> = text.lines().filter_map(turn).collect();
     let speaker = |name: &str| SPEAKERS.contains(&name);
@@ -82,7 +83,7 @@ fn is_dialogue(text: &str) -> bool {
     spoken || timed || between || (turns.len() > 2 && comes_back)
 }
 
-/// The speaker of a line in lower case, whether a time stands before it, and what follows.
+/// The speaker of a line in lower case, whether a time comes before it, and the text after it.
 fn turn(line: &str) -> Option<(String, bool, &str)> {
     let line = line.trim().trim_start_matches(['*', '#', '_', ' ']);
     let (clock, rest) = match line.split_once(' ') {
@@ -101,7 +102,7 @@ fn turn(line: &str) -> Option<(String, bool, &str)> {
     (named && apart).then(|| (name.to_lowercase(), clock, said))
 }
 
-/// Words in quotation marks, next to a word that says that they were spoken.
+/// Detects words in quotation marks next to a verb of speaking.
 fn is_quotation(text: &str) -> bool {
     let quote = |c: char| ['"', '“', '”', '„'].contains(&c);
     let mut marks = text.char_indices().filter(|(_, c)| quote(*c));
@@ -119,7 +120,7 @@ fn is_quotation(text: &str) -> bool {
     })
 }
 
-/// The last words of a text, from its end on. A word that is cut by the bound is left out.
+/// The last words of a text, from its end on. A word that the byte limit cuts is left out.
 fn words_at_end(text: &str) -> impl Iterator<Item = &str> {
     let mut from = text.len().saturating_sub(sabotage!(
         "words-near-quotations-are-unbounded",
@@ -135,7 +136,7 @@ fn words_at_end(text: &str) -> impl Iterator<Item = &str> {
     near.split_whitespace().rev().take(whole)
 }
 
-/// The first words of a text, without the marks that it begins with.
+/// The first words of a text, without the quotation marks that it begins with.
 fn words_at_start(text: &str, mark: impl Fn(char) -> bool) -> impl Iterator<Item = &str> {
     let mut to = text.len().min(NEAR_BYTES);
     while !text.is_char_boundary(to) {
@@ -147,7 +148,7 @@ fn words_at_start(text: &str, mark: impl Fn(char) -> bool) -> impl Iterator<Item
     near.split_whitespace().take(whole)
 }
 
-/// What the speaker did, and at what time of day.
+/// Detects a sentence that says what the speaker did, with a time of day.
 fn is_account(sentence: &Sentence<'_>) -> bool {
     let clock = (0..sentence.words.len()).any(|at| {
         let hour = sentence.word(at).bytes().all(|byte| byte.is_ascii_digit())
@@ -181,7 +182,7 @@ fn is_clock(word: &str) -> bool {
         && (!rest.is_empty() || (bare.len() < word.len() && word.ends_with('m')))
 }
 
-/// Speakers of a transcript that are no label of a fact.
+/// Speakers of a transcript that cannot be the label of a fact.
 const SPEAKERS: &[&str] = &[
     "agent",
     "ai",
@@ -193,7 +194,7 @@ const SPEAKERS: &[&str] = &[
     "user",
     "you",
 ];
-/// Those that may be a label, and speak when others do.
+/// Speakers that may be a label; they count if others speak, too.
 const PARTIES: &[&str] = &[
     "caller",
     "client",
@@ -205,7 +206,7 @@ const PARTIES: &[&str] = &[
     "support",
     "tool",
 ];
-/// Words of the past only: a button that says "Save" is not speaking.
+/// Verbs of speaking, in the past tense only: a button that says "Save" is not speaking.
 const SPOKEN: &[&str] = &[
     "added",
     "answered",
@@ -218,7 +219,7 @@ const SPOKEN: &[&str] = &[
     "told",
     "wrote",
 ];
-/// Fields that only a call of a tool has.
+/// Fields that only a tool call has.
 const CALLS: &[&str] = &[
     "function_call",
     "toolCall",
@@ -232,7 +233,7 @@ const CALLS: &[&str] = &[
     "tool_use",
     "tool_use_id",
 ];
-/// What is called, and what it is given: together they are a call.
+/// Fields for the called tool and for its arguments: both together are a call.
 const CALLED: &[&str] = &["function", "method", "name", "tool"];
 const GIVEN: &[&str] = &["args", "arguments", "input", "parameters", "params"];
 

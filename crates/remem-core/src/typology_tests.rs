@@ -1,4 +1,4 @@
-//! The table of texts and what they are.
+//! The table of texts with their expected typologies.
 
 use super::*;
 
@@ -92,7 +92,7 @@ const SEMANTIC: &[&str] = &[
     "東京は日本の首都です",
 ];
 
-/// The texts that are not what they should be.
+/// The texts of a table that are classified differently.
 fn wrong<'a>(table: &[&'a str], expected: Typology) -> Vec<(&'a str, &'static str)> {
     let read = table.iter().map(|text| (*text, classify(text)));
     read.filter(|(_, found)| *found != expected)
@@ -163,7 +163,7 @@ fn only_whole_words_near_a_quotation_are_looked_at() {
     assert_eq!(words_at_end(&cut).count(), 0, "the word is a longer one");
 }
 
-/// Each takes milliseconds; what is quadratic in the length takes minutes.
+/// Each text takes milliseconds; work that is quadratic in the length would take minutes.
 #[test]
 fn hostile_texts_of_a_megabyte_are_classified() {
     let speakers: String = (0..100_000).map(|n| format!("a{n}: b\n")).collect();

@@ -1,5 +1,5 @@
-//! Where a webhook may point and what it may ask for. Pure rules: looking a name up and connecting
-//! is for others, who hold every address against `is_public` before they use it.
+//! The rules for a webhook's URL, event types and secret. Pure: name lookup and connection happen
+//! elsewhere, and check every address with `is_public` before they use it.
 
 use crate::event::EventKind;
 use crate::rejection::Rejection;
@@ -7,11 +7,11 @@ use crate::sabotage;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use url::{Host, Url};
 
-/// Characters of a secret that a caller brings.
+/// The allowed lengths of a secret that a caller gives, in characters.
 pub const SECRET_CHARS: std::ops::RangeInclusive<usize> = 16..=256;
 
-/// What happens outside of any run and is sent all the same. Everything else that no run caused
-/// stays in the tenant's log.
+/// Event kinds that are sent even if no run caused them. All other events without a run stay in the
+/// tenant's log.
 const STANDING: [EventKind; 5] = [
     EventKind::CommitmentFired,
     EventKind::AutomationFired,
@@ -20,14 +20,14 @@ const STANDING: [EventKind; 5] = [
     EventKind::ProposalActivated,
 ];
 
-/// Whether an event of this kind is sent although no run caused it.
+/// Returns true if an event of this kind is sent although no run caused it.
 #[must_use]
 pub fn is_standing(kind: EventKind) -> bool {
     STANDING.contains(&kind)
 }
 
-/// Event types of OpenWOP that this host never sends. A subscriber that lists them is right to do
-/// so, it just waits in vain.
+/// Event types of OpenWOP that this host never sends. A subscription may list them; nothing will be
+/// sent for them.
 const ELSEWHERE: &str = "run.resuming run.paused run.resumed run.restored-from-snapshot run.dead_lettered node.suspended \
     node.suspend-failed node.resumed node.retried node.skipped node.cancelled node.dispatched approval.requested \
     approval.received approval.granted approval.rejected approval.overridden clarification.requested clarification.resolved \
@@ -42,7 +42,7 @@ const ELSEWHERE: &str = "run.resuming run.paused run.resumed run.restored-from-s
     core.workflowChain.event core.workflowChain.confidence-escalated connector.authorized connector.auth_expired \
     authorization.decided";
 
-/// Names of event types that a webhook may list: more than there are.
+/// The most event types that a webhook may list: more than exist.
 pub const EVENTS_MAX: usize = 200;
 
 /// The event types of a subscription, each once, in the order given.
@@ -75,7 +75,7 @@ pub fn event_types(names: &[String]) -> Result<Vec<String>, Rejection> {
     Ok(types)
 }
 
-/// Whether a secret that a caller brings can be a signing key.
+/// Checks whether a secret that a caller gives can be a signing key.
 pub fn check_secret(secret: &str) -> Result<(), Rejection> {
     let visible = secret.bytes().all(|b| b.is_ascii_graphic());
     if visible && SECRET_CHARS.contains(&secret.len()) {
@@ -87,11 +87,11 @@ pub fn check_secret(secret: &str) -> Result<(), Rejection> {
     })
 }
 
-/// Holds a URL against the rules that need no lookup. `private` allows plain HTTP and addresses of
-/// the own network.
+/// Checks a URL by the rules that need no lookup. `private` allows plain HTTP and addresses of the
+/// local network.
 pub fn check_url(text: &str, private: bool) -> Result<(), Rejection> {
     let invalid = |rule| Err(Rejection::Invalid { field: "url", rule });
-    // The parser drops such characters silently; what is stored would not be what is used.
+    // The parser drops such characters silently; the stored URL would not be the one that is used.
     let url = match Url::parse(text) {
         Ok(url) if !text.contains(|c: char| c.is_control() || c.is_whitespace()) => url,
         _ => return invalid("must be an absolute URL"),
@@ -118,7 +118,7 @@ pub fn check_url(text: &str, private: bool) -> Result<(), Rejection> {
     }
 }
 
-/// The address that a URL names literally; those are never looked up.
+/// The address that a URL contains literally, which needs no lookup.
 #[must_use]
 pub fn literal_address(text: &str) -> Option<IpAddr> {
     match Url::parse(text).ok()?.host()? {
@@ -128,7 +128,8 @@ pub fn literal_address(text: &str) -> Option<IpAddr> {
     }
 }
 
-/// Names without a dot and names of private zones are never those of a public receiver.
+/// Returns true for a name that can be public: names without a dot and names of private zones are
+/// never those of a public receiver.
 fn is_public_name(name: &str) -> bool {
     let name = name.trim_end_matches('.').to_ascii_lowercase();
     let private = [
@@ -147,7 +148,8 @@ fn is_public_name(name: &str) -> bool {
             .any(|zone| name == *zone || name.ends_with(&format!(".{zone}")))
 }
 
-/// Whether an address belongs to the public internet. What is not known to be public is not.
+/// Returns true if an address belongs to the public internet. An address that is not known to be
+/// public counts as private.
 #[must_use]
 pub fn is_public(ip: IpAddr) -> bool {
     match ip {
@@ -180,7 +182,7 @@ fn is_public_v6(ip: Ipv6Addr) -> bool {
         is_public_v4(Ipv4Addr::new(a, b, c, d))
     };
     match s {
-        // IPv4 in other clothes: mapped, translated (NAT64), 6to4.
+        // IPv4 addresses in other forms: mapped, translated (NAT64), 6to4.
         [0, 0, 0, 0, 0, 0xffff, high, low] | [0x64, 0xff9b, 0, 0, 0, 0, high, low] => v4(high, low),
         [0x2002, high, low, ..] => v4(high, low),
         // Tunnels, benchmarks, documentation.

@@ -1,9 +1,9 @@
-//! The workflow definition: what a run executes. Read once, held against the rules, and trusted
+//! The workflow definition that a run executes. It is read and checked once, and trusted
 //! afterwards.
 //!
-//! This host runs memory nodes, one after the other in the order of the edges. What it cannot
-//! honour (conditions on edges, cycles) is refused when the definition is installed; a node type
-//! that it does not know fails the run that meets it.
+//! This host runs memory nodes, one after the other in the order of the edges. Features that
+//! it does not support (conditions on edges, cycles) are refused when the definition is installed;
+//! an unknown node type fails the run that comes to it.
 
 use crate::ids::MemoryRef;
 use crate::objects;
@@ -12,64 +12,62 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use std::collections::HashMap;
 
-/// Nodes of one definition.
+/// The most nodes of one definition.
 pub const NODES_MAX: usize = 100;
 const NAME_CHARS_MAX: usize = 128;
 
-/// A definition that passed.
+/// A workflow definition that has passed the checks.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Workflow {
-    /// Its name.
     pub id: String,
-    /// Its nodes in the order in which they run.
+    /// The nodes in the order in which they run.
     pub nodes: Vec<Node>,
-    /// The variables it declares.
+    /// The variables that the workflow declares.
     pub variables: Vec<Variable>,
-    /// The whole definition, as it was installed.
+    /// The whole definition as it was installed.
     pub document: Map<String, Value>,
 }
 
-/// One node.
+/// One node of a workflow.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Node {
-    /// Its name inside the workflow.
+    /// The name of the node, unique within the workflow.
     pub id: String,
-    /// What kind of node it is.
+    /// The type of the node, such as `core.noop`.
     pub type_id: String,
-    /// Its settings.
     #[serde(default)]
     pub config: Map<String, Value>,
-    /// On whose behalf it acts.
+    /// The agent that the node acts for.
     #[serde(default)]
     pub agent: Option<AgentRef>,
-    /// It is passed over.
+    /// True if the node is skipped.
     #[serde(default)]
     pub disabled: bool,
 }
 
-/// Who acts: the agent of a node or a run.
+/// A reference to the agent that a node or a run acts for.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct AgentRef {
-    /// 3–256 characters.
+    /// The id of the agent, 3–256 characters.
     pub agent_id: String,
-    /// For people.
+    /// A name for people to read.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// What kind of model it asks for.
+    /// The class of model that it asks for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model_class: Option<String>,
-    /// The memory it works with.
+    /// The memory that it works with.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub memory_ref: Option<String>,
-    /// Its version, or …
+    /// The version of the agent, or …
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub version: Option<String>,
-    /// … the channel its version comes from.
+    /// … the channel that its version comes from.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub channel: Option<String>,
-    /// The manifest it was installed from.
+    /// The manifest that it was installed from.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub source_manifest_id: Option<String>,
 }
@@ -78,14 +76,13 @@ pub struct AgentRef {
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Variable {
-    /// Its name.
     pub name: String,
     /// `string`, `number`, `boolean`, `object` or `array`.
     pub r#type: String,
-    /// A run must be given it.
+    /// True if a run must be given a value.
     #[serde(default)]
     pub required: bool,
-    /// What it is if nobody says.
+    /// The value if a run is given none.
     #[serde(default)]
     pub default_value: Option<Value>,
 }
@@ -115,7 +112,7 @@ fn invalid(field: &'static str, rule: &'static str) -> Rejection {
 }
 
 impl Workflow {
-    /// Reads a definition. The error names the part and the rule, never a value.
+    /// Reads and checks a definition. The error names the part and the rule, never a value.
     pub fn parse(document: Map<String, Value>) -> Result<Workflow, Rejection> {
         let shape = "must be a definition with id, nodes (each with id and typeId) and, as needed, edges and variables";
         let definition: Definition = objects::from_value(Value::Object(document.clone()))
@@ -152,8 +149,8 @@ impl Workflow {
         })
     }
 
-    /// The variables at the start of a run: what was given for those that are declared, and
-    /// defaults for the others.
+    /// The variables at the start of a run: the given values of declared variables, and defaults
+    /// for the others.
     pub fn start(&self, inputs: &Map<String, Value>) -> Result<Map<String, Value>, Rejection> {
         let mut variables = Map::new();
         for variable in &self.variables {
@@ -178,7 +175,8 @@ impl Workflow {
     }
 }
 
-/// Whether a text can be the name of a workflow: 1–128 of `a-z 0-9 _ -`, beginning with a letter.
+/// Returns true if a text can be the name of a workflow: 1–128 of `a-z 0-9 _ -`, beginning with a
+/// letter.
 #[must_use]
 pub fn is_workflow_id(text: &str) -> bool {
     text.len() <= NAME_CHARS_MAX
@@ -207,7 +205,7 @@ impl Node {
 }
 
 impl AgentRef {
-    /// Holds it against the rules.
+    /// Checks the lengths and names of all fields.
     pub fn check(&self) -> Result<(), Rejection> {
         let long = |text: &Option<String>, max: usize| {
             text.as_ref().is_some_and(|text| text.chars().count() > max)
@@ -252,7 +250,7 @@ impl AgentRef {
     }
 }
 
-/// What kinds of model an agent of a run can ask for.
+/// The classes of model that an agent of a run can ask for.
 pub const MODEL_CLASSES: [&str; 9] = [
     "reasoning",
     "tool-using",
@@ -286,7 +284,7 @@ impl Variable {
     }
 }
 
-/// Nodes so that each comes after those that lead to it; otherwise as they were written.
+/// Sorts nodes so that each comes after those that lead to it; otherwise the given order is kept.
 fn in_order(nodes: Vec<Node>, edges: &[Edge]) -> Result<Vec<Node>, Rejection> {
     let place: HashMap<&str, usize> = nodes
         .iter()

@@ -1,5 +1,6 @@
-//! Agents: which manifests are installed, for a tenant or for the whole host, and what each of them
-//! lacks here. Nothing of a prompt leaves by a list; running an agent is somebody else's work.
+//! Agents: the manifests that are installed for a tenant or for the whole host, and the
+//! capabilities that each agent does not get here. Lists contain no prompts. Running an agent is
+//! done in `runs`.
 
 use crate::caller::Caller;
 use crate::cpu;
@@ -16,31 +17,31 @@ use remem_store::Outcome;
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 
-/// What a reference to a prompt template begins with.
+/// Prefix of a reference to a prompt template.
 const PROMPT: &str = "prompt:";
 
-/// An agent as it is told to callers: what it is, and what it is without.
+/// An agent as callers see it, with what it does not get here.
 #[derive(Clone, Debug)]
 pub struct Listed {
-    /// The agent.
+    /// The agent's manifest, without its prompt.
     pub agent: Agent,
-    /// Packs and capabilities that it asks for and does not get.
+    /// Packs and capabilities that it requests and does not get.
     pub degraded: Vec<String>,
-    /// The same for its memory, in the protocol's words.
+    /// Properties of its memory that it requests and does not get, in the protocol's words.
     pub degraded_memory: Vec<&'static str>,
 }
 
-/// An agent that was just installed.
+/// The result of installing an agent.
 #[derive(Clone, Debug)]
 pub struct Installed {
-    /// The agent.
+    /// The agent as it is now.
     pub listed: Listed,
-    /// The tenant had one of this name before.
+    /// Whether it replaced an agent with the same id.
     pub replaced: bool,
 }
 
 impl Engine {
-    /// The agents that the caller sees, by name: its tenant's own and the host's.
+    /// Lists the agents of the caller's tenant and of the host, by id.
     pub async fn agents(&self, caller: &Caller) -> Result<Vec<Listed>, EngineError> {
         caller.require(Permission::ManifestRead)?;
         let agents = self
@@ -52,7 +53,7 @@ impl Engine {
             .collect())
     }
 
-    /// One of them.
+    /// Returns one agent, if it exists.
     pub async fn listed_agent(
         &self,
         caller: &Caller,
@@ -68,7 +69,7 @@ impl Engine {
         Ok(Some(self.listed(agent.without_prompt(), &installed)))
     }
 
-    /// Installs an agent for the caller's tenant, in place of its own of the same name.
+    /// Installs an agent for the caller's tenant, replacing its own agent with the same id.
     pub async fn install_agent(
         &self,
         caller: &Caller,
@@ -118,7 +119,8 @@ impl Engine {
         })
     }
 
-    /// Removes an agent that the tenant installed; the host's own stay. `false` if there is none.
+    /// Removes an agent that the tenant installed; the host's own stay. Returns whether there was
+    /// one.
     pub async fn remove_agent(&self, caller: &Caller, id: &str) -> Result<bool, EngineError> {
         sabotage!(
             "anybody-installs-agents",
@@ -137,7 +139,7 @@ impl Engine {
         Ok(committed.outcomes.contains(&Outcome::Removed))
     }
 
-    /// An agent with its whole manifest, as the tenant sees it: its own, or else the host's.
+    /// Finds an agent with its whole manifest: the tenant's own, or else the host's.
     pub(crate) async fn agent(
         &self,
         tenant: &TenantId,
@@ -165,14 +167,14 @@ impl Engine {
         let policy = self.policy_for(tenant).await?;
         let admission = rules.admission(&policy, self.now());
         let body = found.body().clone();
-        let shown = self.cleaned(tenant, &admission, body).await?;
+        let redacted = self.cleaned(tenant, &admission, body).await?;
         Ok(Some(Agent::stored(
             found.id().to_owned(),
-            shown.map().clone(),
+            redacted.map().clone(),
         )))
     }
 
-    /// The text of an agent's system prompt now; `None` if it is in a file or template that the
+    /// The current text of an agent's system prompt; `None` if it is in a file or template that the
     /// tenant does not have.
     pub(crate) async fn prompt_of(
         &self,
@@ -198,16 +200,16 @@ impl Engine {
         let rules = self.rules(tenant).await?;
         let policy = self.policy_for(tenant).await?;
         let admission = rules.admission(&policy, file.at);
-        let shown = self.cleaned(tenant, &admission, file.body).await?;
-        Ok(shown
+        let redacted = self.cleaned(tenant, &admission, file.body).await?;
+        Ok(redacted
             .map()
             .get("content")
             .and_then(Value::as_str)
             .map(str::to_owned))
     }
 
-    /// The text of an installed prompt template with its defaults; `None` if it is not there, or
-    /// asks for more than it has.
+    /// Renders an installed prompt template with its defaults; `None` if it does not exist or has
+    /// variables without a default.
     async fn prompt_template(
         &self,
         tenant: &TenantId,
@@ -227,12 +229,12 @@ impl Engine {
         let rules = self.rules(tenant).await?;
         let policy = self.policy_for(tenant).await?;
         let admission = rules.admission(&policy, record.at);
-        let shown = self.cleaned(tenant, &admission, record.body).await?;
-        let template = PromptTemplate::from_map(shown.map(), &policy).ok();
+        let redacted = self.cleaned(tenant, &admission, record.body).await?;
+        let template = PromptTemplate::from_map(redacted.map(), &policy).ok();
         Ok(template.and_then(|template| template.render(&Map::new()).ok()))
     }
 
-    /// Everything that is installed for a tenant, by name and without prompts.
+    /// All agents of a tenant and of the host, by id and without prompts.
     async fn installed(
         &self,
         tenant: &TenantId,
@@ -251,15 +253,15 @@ impl Engine {
         let all = self.parts.agents.iter().cloned().chain(own);
         let all = all.map(|agent| agent.without_prompt()).collect();
         let bytes = |agent: &Agent| cpu::of_map(agent.body());
-        let look = |agent: Agent| {
+        let review = |agent: Agent| {
             Ok::<_, EngineError>(sabotage!(
                 "agents-are-shown-as-they-are-stored",
                 self.looked_at(&rules, policy, agent),
                 agent
             ))
         };
-        let all = self.parts.cpu.each(tenant, all, bytes, look).await?;
-        // A later one takes the place of an earlier one: the tenant's own win.
+        let all = self.parts.cpu.each(tenant, all, bytes, review).await?;
+        // Later agents replace earlier ones: the tenant's own replace the host's.
         let by_name: BTreeMap<String, Agent> = all
             .into_iter()
             .map(|agent| (agent.id().to_owned(), agent))
@@ -267,7 +269,8 @@ impl Engine {
         Ok(by_name.into_values().collect())
     }
 
-    /// What was stored under other rules, or given by the host, leaves as it would be stored today.
+    /// An agent redacted by the rules of today: it was stored under other rules, or configured by
+    /// the operator.
     fn looked_at(&self, rules: &Rules, policy: &Policy, agent: Agent) -> Agent {
         let body = rules
             .admission(policy, self.now())
@@ -275,6 +278,7 @@ impl Engine {
         Agent::stored(agent.id().to_owned(), body.map().clone())
     }
 
+    /// The agent with what it does not get here.
     fn listed(&self, agent: Agent, installed: &[Agent]) -> Listed {
         let capabilities = &self.parts.capabilities;
         let degraded = agent.degraded(installed, capabilities);
@@ -289,24 +293,25 @@ impl Engine {
         }
     }
 
+    /// Fails if the tenant has too many agents, unless one with this id is replaced.
     async fn room_for_an_agent(&self, tenant: &TenantId, id: &str) -> Result<(), EngineError> {
         let limit = self.parts.policy.agents_max;
-        let asked = u32::try_from(limit).unwrap_or(u32::MAX);
-        let there = self
+        let limit_u32 = u32::try_from(limit).unwrap_or(u32::MAX);
+        let existing = self
             .parts
             .store
-            .records(tenant, RecordKind::Agent, "", None, asked)
+            .records(tenant, RecordKind::Agent, "", None, limit_u32)
             .await?;
-        let full = Rejection::TooLarge {
+        let too_many = Rejection::TooLarge {
             field: "agents",
             unit: "items",
             limit: limit as u64,
             actual: limit as u64 + 1,
         };
-        if there.len() < limit || there.iter().any(|record| record.key == id) {
+        if existing.len() < limit || existing.iter().any(|record| record.key == id) {
             Ok(())
         } else {
-            Err(full.into())
+            Err(too_many.into())
         }
     }
 }

@@ -1,6 +1,6 @@
-//! What distillations leave behind: the archive (immutable, named by the digest of its bytes), the
-//! record of what it was made from, and the index file that the next session reads. Owns the
-//! records `Archive` and `Distillation`.
+//! The results of distillations: the archive (immutable, named by the digest of its bytes), the
+//! record of what it was made from, and the index file that the next session reads. This file owns
+//! the records `Archive` and `Distillation`.
 
 use crate::caller::Caller;
 use crate::cpu;
@@ -18,64 +18,68 @@ use remem_core::{
 use remem_store::ReadAt;
 use serde_json::{Map, Value, json};
 
+/// Records read with one query.
 const PAGE: u32 = 500;
 
-/// A distillation that was done.
+/// The record of one distillation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Distilled {
-    /// The memory.
+    /// The memory that was distilled.
     pub memory_ref: String,
-    /// The digest of what it was made from, hexadecimal.
+    /// Digest of the source entries, in hex.
     pub source_digest: String,
-    /// The budget.
+    /// The budget in tokens.
     pub budget: u64,
-    /// The digest of the archive's bytes, hexadecimal.
+    /// Digest of the archive's bytes, in hex.
     pub sha256: String,
-    /// The entry that holds the digest text.
+    /// The entry that holds the digest's text.
     pub entry_id: String,
-    /// How many entries it was made from.
+    /// Number of source entries.
     pub source_count: u64,
-    /// Tokens read and written.
+    /// Tokens that were read and written.
     pub tokens_used: u64,
-    /// The oldest and the newest source, ms.
+    /// Creation of the oldest and the newest source, in milliseconds.
     pub span: (i64, i64),
-    /// What it is mostly about.
+    /// The main topics of the sources.
     pub topics: Vec<String>,
     /// Bytes of the entry's text.
     pub byte_size: u64,
-    /// When it was done, ms.
+    /// When it was made, in milliseconds.
     pub at: i64,
     /// Whether the archive's bytes were erased.
     pub erased: bool,
 }
 
-/// How the index is written.
+/// How the index file is updated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Index {
-    /// One more version.
+    /// Write one more version.
     Adding {
-        /// With the twin.
+        /// Whether to write the Markdown version as well.
         markdown: bool,
     },
-    /// Earlier versions go, since they may tell of what was forgotten.
+    /// Write a version and delete the earlier ones, since they may mention what was erased.
     Forgetting,
 }
 
-/// Names a memory in the keys of records: its name may be too long for one.
+/// A digest of a memory's name for use in keys, for which the name may be too long.
 fn memory_key(memory_ref: &str) -> String {
     blake3::hash(memory_ref.as_bytes()).to_hex()[..32].to_owned()
 }
 
+/// The key of an archive.
 fn archive_key(memory_ref: &str, sha256: &str) -> String {
     format!("{}/{sha256}", memory_key(memory_ref))
 }
 
+/// The key of a distillation's record.
 fn distillation_key(memory_ref: &str, source_digest: &str, budget: u64) -> String {
     format!("{}/{source_digest}-{budget}", memory_key(memory_ref))
 }
 
 impl Distilled {
-    /// Whether the index tells of it: it does of memories that are nobody's own.
+    /// Whether the index lists it: the index lists only shared memories, since everyone can read
+    /// it.
     pub(crate) fn is_indexed(&self) -> bool {
         sabotage!(
             "the-index-tells-of-one-s-own",
@@ -85,6 +89,7 @@ impl Distilled {
         )
     }
 
+    /// The body of the record.
     fn to_map(&self) -> Map<String, Value> {
         let value = json!({
             "memoryRef": self.memory_ref, "sourceDigest": self.source_digest, "budget": self.budget, "sha256": self.sha256,
@@ -94,6 +99,7 @@ impl Distilled {
         value.as_object().cloned().unwrap_or_default()
     }
 
+    /// Reads a distillation from its record; `None` if a field is missing.
     fn of(record: &Record) -> Option<Distilled> {
         let text = |name: &str| {
             record
@@ -130,14 +136,14 @@ impl Distilled {
     }
 }
 
-/// Writes archive and record. The archive's bytes are kept as a text; a name that is taken stands
-/// for the same bytes.
+/// Adds an archive and its distillation's record to a batch. The archive's bytes are stored as
+/// text. Its key is a digest, so an existing archive with this key has the same bytes.
 pub(crate) fn keep(
     batch: Batch,
     admission: &Admission<'_>,
     distilled: &Distilled,
     bytes: &str,
-    unless: Precondition,
+    precondition: Precondition,
 ) -> Batch {
     let mut body = Map::new();
     body.insert("bytes".to_owned(), json!(bytes));
@@ -156,19 +162,19 @@ pub(crate) fn keep(
     batch.set(
         RecordKind::Distillation,
         key,
-        unless,
+        precondition,
         admission.record(distilled.to_map()),
     )
 }
 
-/// What is left of an archive that was erased: that it was there.
+/// The body of an erased archive: only when it was erased.
 pub(crate) fn erased(admission: &Admission<'_>) -> RecordBody {
     let mut body = Map::new();
     body.insert("erasedAt".to_owned(), json!(admission.now.0));
     admission.record(body)
 }
 
-/// Erases an archive's bytes. Its name stays, and says that it was there.
+/// Adds the erasure of an archive's bytes to a batch. Its key stays, and shows that it existed.
 pub(crate) fn erase(batch: Batch, admission: &Admission<'_>, distilled: &Distilled) -> Batch {
     let key = archive_key(&distilled.memory_ref, &distilled.sha256);
     let batch = batch.set(
@@ -177,7 +183,7 @@ pub(crate) fn erase(batch: Batch, admission: &Admission<'_>, distilled: &Distill
         Precondition::None,
         erased(admission),
     );
-    let left = Distilled {
+    let remaining = Distilled {
         topics: Vec::new(),
         erased: true,
         ..distilled.clone()
@@ -191,21 +197,21 @@ pub(crate) fn erase(batch: Batch, admission: &Admission<'_>, distilled: &Distill
         RecordKind::Distillation,
         key,
         Precondition::None,
-        admission.record(left.to_map()),
+        admission.record(remaining.to_map()),
     )
 }
 
-/// What an archive holds.
+/// The content of an archive.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Kept {
-    /// Its bytes.
+    /// The archive's bytes as text.
     Bytes(String),
-    /// They were erased or their time was over.
+    /// The bytes were erased, on request or after their retention.
     Erased,
 }
 
 impl Engine {
-    /// Every distillation of a tenant.
+    /// Reads every distillation of a tenant.
     pub(crate) async fn distillations(
         &self,
         tenant: &TenantId,
@@ -226,14 +232,18 @@ impl Engine {
         }
     }
 
-    /// What must hold for a distillation to be the first of its sources and budget, or of what was
-    /// erased.
+    /// The condition under which a distillation may be recorded: it is the first of its sources and
+    /// budget, or replaces an erased one.
     pub(crate) async fn not_distilled(
         &self,
         tenant: &TenantId,
-        done: &Distilled,
+        distillation: &Distilled,
     ) -> Result<Precondition, EngineError> {
-        let key = distillation_key(&done.memory_ref, &done.source_digest, done.budget);
+        let key = distillation_key(
+            &distillation.memory_ref,
+            &distillation.source_digest,
+            distillation.budget,
+        );
         let record = self
             .parts
             .store
@@ -244,7 +254,8 @@ impl Engine {
         }))
     }
 
-    /// The distillation of exactly these sources within exactly this budget, if it was done.
+    /// Finds the distillation of exactly these sources with exactly this budget, unless it was
+    /// erased.
     pub(crate) async fn distilled(
         &self,
         tenant: &TenantId,
@@ -261,11 +272,11 @@ impl Engine {
         Ok(record
             .as_ref()
             .and_then(Distilled::of)
-            .filter(|one| !one.erased))
+            .filter(|distillation| !distillation.erased))
     }
 
-    /// The distillations of a memory, oldest first; those whose archive was erased included. A
-    /// topic that is a secret which was registered since is left out.
+    /// Lists the distillations of a memory, oldest first, including those whose archive was erased.
+    /// Topics are redacted by the rules of today.
     pub async fn archives(
         &self,
         caller: &Caller,
@@ -282,28 +293,28 @@ impl Engine {
         let all = self.distillations(caller.tenant()).await?;
         let policy = self.policy_of(caller);
         let rules = self.rules(caller.tenant()).await?;
-        let clean = |topic: &String| {
+        let redact = |topic: &String| {
             rules
                 .redactor()
                 .clean(topic, policy.shapes)
                 .text
                 .into_string()
         };
-        let shown = |one: Distilled| Distilled {
-            topics: one.topics.iter().map(clean).collect(),
+        let redacted = |distillation: Distilled| Distilled {
+            topics: distillation.topics.iter().map(redact).collect(),
             ..one
         };
         let mut found: Vec<Distilled> = all
             .into_iter()
-            .filter(|one| one.memory_ref == memory_ref.as_str())
-            .map(shown)
+            .filter(|distillation| distillation.memory_ref == memory_ref.as_str())
+            .map(redacted)
             .collect();
         found.sort_by(|a, b| (a.at, &a.sha256).cmp(&(b.at, &b.sha256)));
         Ok(found)
     }
 
-    /// An archive by its digest, byte for byte as it was written. One that holds a secret which was
-    /// registered since is not shown: it is for the rescan pass to mend.
+    /// Returns an archive by its digest, byte for byte as it was written. If it contains a secret
+    /// that was registered since, it is returned as erased: the rescan pass will erase it.
     pub async fn archive(
         &self,
         caller: &Caller,
@@ -317,22 +328,23 @@ impl Engine {
             MemoryRef::parse(memory_ref)
         )
         .ok_or(EngineError::NotFound("archive"))?;
-        let kept = self
+        let content = self
             .kept_archive(caller.tenant(), memory_ref.as_str(), sha256)
             .await?;
-        let Kept::Bytes(bytes) = &kept else {
-            return Ok(kept);
+        let Kept::Bytes(bytes) = &content else {
+            return Ok(content);
         };
         let rules = self.rules(caller.tenant()).await?;
-        let looked_at = sabotage!("late-secrets-are-shown-from-archives", bytes, &bytes[..0]);
-        let look = || rules.redactor().touches(looked_at, caller.shapes);
+        let text = sabotage!("late-secrets-are-shown-from-archives", bytes, &bytes[..0]);
+        let has_secret = || rules.redactor().touches(text, caller.shapes);
         let cpu = &self.parts.cpu;
-        if cpu.run(caller.tenant(), bytes.len(), look).await? {
+        if cpu.run(caller.tenant(), bytes.len(), has_secret).await? {
             return Ok(Kept::Erased);
         }
-        Ok(kept)
+        Ok(content)
     }
 
+    /// Reads an archive's record.
     async fn kept_archive(
         &self,
         tenant: &TenantId,
@@ -355,9 +367,9 @@ impl Engine {
         })
     }
 
-    /// Takes back what a model wrote: the entry that holds it goes, and one with the deterministic
-    /// text, from the archive, comes in its place. `NotFound` if the call changed nothing, or its
-    /// archive is gone.
+    /// Reverts a model's rewrite: deletes the entry that holds it, and stores one with the
+    /// deterministic text from the archive instead. `NotFound` if the call changed nothing, or its
+    /// archive was erased.
     pub async fn undo_rewrite(&self, caller: &Caller, call: &str) -> Result<EntryId, EngineError> {
         caller.require(Permission::MemoryAdmin)?;
         let tenant = caller.tenant();
@@ -382,21 +394,26 @@ impl Engine {
             return Err(EngineError::NotFound("model call"));
         };
         let all = self.distillations(tenant).await?;
-        let is_it = |one: &&Distilled| {
-            one.memory_ref == memory_ref && one.entry_id == output && !one.erased
+        let is_output = |distillation: &&Distilled| {
+            distillation.memory_ref == memory_ref
+                && distillation.entry_id == output
+                && !distillation.erased
         };
-        let done = all
+        let distillation = all
             .iter()
-            .find(is_it)
+            .find(is_output)
             .ok_or(EngineError::NotFound("model call"))?;
         let (Some(scope), Some(output)) = (caller.scope(&memory_ref), EntryId::parse(&output))
         else {
             return Err(EngineError::NotFound("model call"));
         };
-        let Kept::Bytes(bytes) = self.kept_archive(tenant, &memory_ref, &done.sha256).await? else {
+        let Kept::Bytes(bytes) = self
+            .kept_archive(tenant, &memory_ref, &distillation.sha256)
+            .await?
+        else {
             return Err(EngineError::NotFound("model call"));
         };
-        let plain = Archive::parse(bytes.as_bytes())
+        let digest_text = Archive::parse(bytes.as_bytes())
             .map_err(|_| EngineError::NotFound("model call"))?
             .text();
         let lineage = store
@@ -412,7 +429,7 @@ impl Engine {
         let now = self.now_for(tenant).await?;
         let admission = rules.admission(&policy, now);
         let draft = Draft {
-            content: plain,
+            content: digest_text,
             tags: before.tags.clone(),
             facets: before.facets.clone(),
             ..Draft::default()
@@ -424,7 +441,7 @@ impl Engine {
         let sources = lineage
             .sources
             .into_iter()
-            .map(|one| (one.memory_ref, one.id))
+            .map(|source| (source.memory_ref, source.id))
             .collect();
         let batch = Batch::new(tenant.clone(), now).by(caller.principal().clone());
         let batch = batch
@@ -441,7 +458,7 @@ impl Engine {
         };
         let rest: Vec<Distilled> = all
             .iter()
-            .map(|one| if is_it(&one) { &renewed } else { one })
+            .map(|one| if is_output(&one) { &renewed } else { one })
             .cloned()
             .collect();
         let mut batch = keep(batch, &admission, &renewed, &bytes, Precondition::None);
@@ -450,38 +467,37 @@ impl Engine {
                 .write_index(tenant, batch, &admission, &rest, Index::Forgetting)
                 .await?;
         }
-        let mut facts = record.body.clone();
-        facts.insert("undoneAt".to_owned(), json!(now.rfc3339()));
+        let mut body = record.body.clone();
+        body.insert("undoneAt".to_owned(), json!(now.rfc3339()));
         let batch = batch.set(
             RecordKind::ModelCall,
             record.key,
             Precondition::Version(record.version),
-            admission.record(facts),
+            admission.record(body),
         );
         self.parts.store.commit(batch).await?;
         Ok(id)
     }
 
-    /// Writes the index of these distillations as part of a batch: on the condition that nobody
-    /// else wrote it meanwhile. Everybody reads the file, so that it tells of the tenant's memories
-    /// alone.
+    /// Adds a new version of the index file to a batch, under the condition that no other writer
+    /// has changed it. Everyone can read the file, so it lists only shared memories.
     pub(crate) async fn write_index(
         &self,
         tenant: &TenantId,
         mut batch: Batch,
         admission: &Admission<'_>,
         distilled: &[Distilled],
-        how: Index,
+        update: Index,
     ) -> Result<Batch, EngineError> {
         let index = index_of(distilled);
-        // A twin that is there goes on with the index, or it would tell of what is gone.
-        let twin = self
+        // An existing Markdown version is updated with the index, or it would mention what is gone.
+        let markdown_file = self
             .parts
             .store
             .record(tenant, RecordKind::File, index::MARKDOWN_PATH)
             .await?;
         let mut files = vec![(index::PATH, "application/json", index.json())];
-        if twin.is_some() || how == (Index::Adding { markdown: true }) {
+        if markdown_file.is_some() || update == (Index::Adding { markdown: true }) {
             files.push((index::MARKDOWN_PATH, "text/markdown", index.markdown()));
         }
         for (path, content_type, content) in files {
@@ -511,7 +527,7 @@ impl Engine {
                 precondition,
                 body.clone(),
             );
-            if how == Index::Forgetting {
+            if update == Index::Forgetting {
                 sabotage!(
                     "old-versions-of-the-index-tell-of-the-forgotten",
                     batch = self.drop_versions(batch, path, version - 1)
@@ -526,6 +542,7 @@ impl Engine {
         Ok(batch)
     }
 
+    /// Adds the deletion of a file's versions to a batch.
     fn drop_versions(&self, batch: Batch, path: &str, newest: u64) -> Batch {
         let oldest = newest
             .saturating_sub(self.parts.policy.file_versions_max as u64)
@@ -540,21 +557,22 @@ impl Engine {
     }
 }
 
+/// Builds the index of distillations that are listed and not erased.
 fn index_of(distilled: &[Distilled]) -> index::Index {
     let mut index = index::Index::default();
-    for one in distilled
+    for distillation in distilled
         .iter()
-        .filter(|one| !one.erased && one.is_indexed())
+        .filter(|distillation| !distillation.erased && distillation.is_indexed())
     {
         let listed = Listed {
-            sha256: one.sha256.clone(),
-            entry_id: one.entry_id.clone(),
-            source_count: one.source_count,
-            from: Timestamp(one.span.0),
-            to: Timestamp(one.span.1),
-            topics: one.topics.clone(),
+            sha256: distillation.sha256.clone(),
+            entry_id: distillation.entry_id.clone(),
+            source_count: distillation.source_count,
+            from: Timestamp(distillation.span.0),
+            to: Timestamp(distillation.span.1),
+            topics: distillation.topics.clone(),
         };
-        index.add(&one.memory_ref, listed);
+        index.add(&distillation.memory_ref, listed);
     }
     index
 }

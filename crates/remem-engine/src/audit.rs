@@ -1,5 +1,6 @@
-//! Actions that rest on memory, and what an auditor asks: which entry an action rested on, where
-//! that came from, what answered a question when, and what holds what is kept.
+//! Links between actions and entries, and the queries of an auditor: which entries an action
+//! referred to, what those were made from, which answers a slot had when, and why entries are
+//! retained.
 
 use crate::caller::Caller;
 use crate::cpu;
@@ -12,23 +13,23 @@ use remem_core::{Batch, EntryId, MemoryRef, Permission, Rejection, Revision, Sco
 use remem_store::{ActionLink, Answer, Lineage, Outcome, ReadAt, RetentionCount};
 use std::collections::BTreeSet;
 
-/// Entries that one link reaches: the one that is named, and what it was made from.
+/// Entries that one link covers, at most: the one that is named, and what it was made from.
 const LINKED_MAX: usize = 1_000;
-/// Answers of one question that are shown.
+/// Answers of one slot that are returned, at most.
 const ANSWERS_MAX: u32 = 1_000;
 
-/// An entry as an auditor sees it.
+/// The audit information about an entry.
 #[derive(Clone, Debug)]
 pub struct Audit {
-    /// Where it comes from and what has become of it.
+    /// The sources and successors of the entry.
     pub lineage: Lineage,
-    /// The actions that rest on it.
+    /// The actions that refer to it.
     pub links: Vec<ActionLink>,
 }
 
 impl Engine {
-    /// Notes that an action rests on an entry, and on what that was made from. Added once; never
-    /// taken back. It has a scope of its own, since from then on their texts outlast a delete.
+    /// Records that an action refers to an entry, and to what that was made from. Links are never
+    /// removed. This needs a permission of its own, since from then on the texts survive a delete.
     pub async fn link_action(
         &self,
         caller: &Caller,
@@ -87,16 +88,16 @@ impl Engine {
         scope: &Scope,
         id: EntryId,
     ) -> Result<Vec<(MemoryRef, EntryId)>, EngineError> {
-        let mut seen = BTreeSet::from([(scope.memory_ref.clone(), id.clone())]);
+        let mut visited = BTreeSet::from([(scope.memory_ref.clone(), id.clone())]);
         let mut found = vec![(scope.memory_ref.clone(), id)];
         let mut next = 0;
         while next < found.len() && found.len() < LINKED_MAX {
             let (memory_ref, id) = found[next].clone();
-            let place = Scope {
+            let source_scope = Scope {
                 memory_ref,
                 ..scope.clone()
             };
-            let Some(lineage) = self.parts.store.lineage(&place, &id).await? else {
+            let Some(lineage) = self.parts.store.lineage(&source_scope, &id).await? else {
                 if next == 0 {
                     return Err(EngineError::NotFound("entry"));
                 }
@@ -104,7 +105,7 @@ impl Engine {
                 continue;
             };
             for source in lineage.sources {
-                if seen.insert((source.memory_ref.clone(), source.id.clone())) {
+                if visited.insert((source.memory_ref.clone(), source.id.clone())) {
                     found.push((source.memory_ref, source.id));
                 }
             }
@@ -113,7 +114,7 @@ impl Engine {
         Ok(found)
     }
 
-    /// Everything that is known about an entry but its text, be it gone or not.
+    /// Returns everything that is known about an entry except its text, whether it is live or not.
     pub async fn audit(
         &self,
         caller: &Caller,
@@ -136,14 +137,14 @@ impl Engine {
         let admission = rules.admission(&policy, self.now());
         for link in &mut links {
             for text in [&mut link.action, &mut link.reference] {
-                let clean = admission.short_text(text);
-                sabotage!("late-secrets-show-in-links", *text = clean);
+                let redacted = admission.short_text(text);
+                sabotage!("late-secrets-show-in-links", *text = redacted);
             }
         }
         Ok(Audit { lineage, links })
     }
 
-    /// Every answer to a question, oldest first, those that hold no more included.
+    /// Lists every answer that a slot ever had, oldest first, including those that no longer hold.
     pub async fn history(
         &self,
         caller: &Caller,
@@ -161,15 +162,15 @@ impl Engine {
         let bytes_max = self.parts.policy.page_bytes_max;
         answers.truncate(within_bytes(&answers, size, bytes_max));
         let entries = answers.iter().map(|answer| answer.entry.clone()).collect();
-        let shown = self.show(caller, entries, &ReadAt::Now(now)).await?;
+        let redacted = self.show(caller, entries, &ReadAt::Now(now)).await?;
         Ok(answers
             .into_iter()
-            .zip(shown)
+            .zip(redacted)
             .map(|(answer, entry)| Answer { entry, ..answer })
             .collect())
     }
 
-    /// Says that an answer is no longer true from an instant on, with no other in its place.
+    /// Ends the current answer of a slot, without another in its place.
     pub async fn retract(
         &self,
         caller: &Caller,
@@ -182,27 +183,28 @@ impl Engine {
             .ok_or(EngineError::NotFound("answer"))?;
         let now = self.now_for(caller.tenant()).await?;
         let answers = self.parts.store.slot(&scope, slot, ANSWERS_MAX).await?;
-        let held = answers
+        let current = answers
             .into_iter()
             .find(|answer| answer.entry.is_live(now))
             .ok_or(EngineError::NotFound("answer"))?;
-        let closing = match held.entry.typology {
+        let closing = match current.entry.typology {
             remem_core::Typology::Semantic => remem_core::Closing::Untrue(now),
             _ => remem_core::Closing::Outdated,
         };
         let batch = Batch::new(caller.tenant().clone(), now).by(caller.principal().clone());
-        let batch = batch.close(scope.memory_ref.clone(), held.entry.id, closing, None);
+        let batch = batch.close(scope.memory_ref.clone(), current.entry.id, closing, None);
         Ok(self.parts.store.commit(batch).await?.revision)
     }
 
-    /// What holds the entries of the tenant, or of one memory, as far as the caller may see them.
+    /// Counts the entries of the tenant, or of one memory, by the reason why they are retained, as
+    /// far as the caller may see them.
     pub async fn retention(
         &self,
         caller: &Caller,
         memory_ref: Option<&str>,
     ) -> Result<Vec<RetentionCount>, EngineError> {
         caller.require(Permission::MemoryRead)?;
-        let named = match memory_ref {
+        let memory_ref_filter = match memory_ref {
             None => None,
             Some(name) => match caller.memory_ref(name) {
                 Some(memory_ref) => Some(memory_ref),
@@ -212,7 +214,7 @@ impl Engine {
         Ok(self
             .parts
             .store
-            .retention(caller.tenant(), &caller.actor(), named.as_ref())
+            .retention(caller.tenant(), &caller.actor(), memory_ref_filter.as_ref())
             .await?)
     }
 }

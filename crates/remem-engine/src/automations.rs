@@ -1,5 +1,5 @@
-//! Automations: workflows and agents that the clock starts. Owns how one is kept and what callers
-//! do with it; starting what is due is the work of a pass.
+//! Automations: workflows and agents that are started by a timer. This file has their records and
+//! the operations of callers; the pass `fire` starts what is due.
 
 mod fire;
 
@@ -16,23 +16,24 @@ use remem_core::{
 use remem_store::{Outcome, StoreError};
 use serde_json::{Map, Value, json};
 
-/// An automation as it is kept.
+/// An automation as its record stores it.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct AutomationRecord {
     pub automation: Automation,
-    /// What distances are counted from.
+    /// The instant that intervals are counted from.
     pub anchor: Timestamp,
     pub last_fired_at: Option<Timestamp>,
     pub last_run_id: Option<String>,
-    /// What was installed, if it came from a proposal.
+    /// The installed artifact that it came from, if it came from a proposal.
     pub source: Option<String>,
     pub version: u64,
 }
 
+/// The fields of a record that are not part of the automation's definition.
 const OWN: [&str; 4] = ["anchor", "lastFiredAt", "lastRunId", "source"];
 
 impl AutomationRecord {
-    /// One that has never fired.
+    /// An automation that has never fired.
     pub fn new(
         automation: Automation,
         anchor: Timestamp,
@@ -48,8 +49,8 @@ impl AutomationRecord {
         }
     }
 
-    /// `None` if it is not an automation any more, as when a secret was taken out of it: then it is
-    /// never due.
+    /// Reads an automation from its record; `None` if redaction has made it invalid, in which case
+    /// it never fires.
     pub fn read(record: &Record) -> Option<AutomationRecord> {
         let time = |name: &str| record.body.get(name).and_then(Value::as_i64).map(Timestamp);
         let text = |name: &str| {
@@ -65,7 +66,7 @@ impl AutomationRecord {
             .filter(|(name, _)| !OWN.contains(&name.as_str()))
             .map(|(n, v)| (n.clone(), v.clone()))
             .collect();
-        // It was held against the limits when it was stored.
+        // The limits were checked when it was stored.
         let policy = Policy {
             run_input_bytes_max: usize::MAX,
             ..Policy::default()
@@ -82,7 +83,7 @@ impl AutomationRecord {
         })
     }
 
-    /// What is stored of it.
+    /// The body of the automation's record.
     pub fn body(&self, admission: &Admission<'_>) -> RecordBody {
         let mut map = self.automation.to_map();
         map.insert("anchor".to_owned(), json!(self.anchor.0));
@@ -95,32 +96,32 @@ impl AutomationRecord {
         admission.record(map)
     }
 
-    /// When it is due next after `after`; never if it is paused.
+    /// When it is due next after `after`; `None` if it is paused.
     pub fn next_due(&self, after: Timestamp) -> Option<Timestamp> {
         self.automation.next(self.anchor, after)
     }
 }
 
-/// An automation as it is told to callers.
+/// An automation as callers see it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct AutomationInfo {
-    /// What it says.
+    /// The definition of the automation.
     pub automation: Automation,
-    /// When it is due next.
+    /// When it fires next.
     pub next_due: Option<Timestamp>,
-    /// When it was last started …
+    /// When it last fired.
     pub last_fired_at: Option<Timestamp>,
-    /// … and the run that came of it.
+    /// The run that was started last.
     pub last_run_id: Option<String>,
-    /// What was installed, if it came from a proposal.
+    /// The installed artifact that it came from, if it came from a proposal.
     pub source: Option<String>,
 }
 
-/// The pass that starts automations may write one at the same time.
+/// How often a conflicting commit is retried: the pass `fire` writes the same record.
 const TRIES: u32 = 16;
 
 impl Engine {
-    /// The tenant's automations, by name.
+    /// Lists the tenant's automations, by id.
     pub async fn automations(&self, caller: &Caller) -> Result<Vec<AutomationInfo>, EngineError> {
         caller.require(Permission::ManifestRead)?;
         let limit = u32::try_from(self.parts.policy.automations_max).unwrap_or(u32::MAX);
@@ -136,7 +137,7 @@ impl Engine {
         Ok(infos)
     }
 
-    /// One of them.
+    /// Returns one automation of the tenant.
     pub async fn automation(
         &self,
         caller: &Caller,
@@ -152,8 +153,8 @@ impl Engine {
             .ok_or(EngineError::NotFound("automation"))
     }
 
-    /// Sets an automation, in place of one of the same name; answers whether it is new. It begins
-    /// to count now.
+    /// Creates an automation, or replaces the one with the same id, and returns whether it is new.
+    /// Its intervals start now.
     pub async fn put_automation(
         &self,
         caller: &Caller,
@@ -207,7 +208,7 @@ impl Engine {
         Err(StoreError::Busy.into())
     }
 
-    /// Pauses an automation, or lets it go on.
+    /// Pauses or resumes an automation.
     pub async fn enable_automation(
         &self,
         caller: &Caller,
@@ -245,7 +246,7 @@ impl Engine {
         Err(StoreError::Busy.into())
     }
 
-    /// Takes an automation away. Runs that it started go on.
+    /// Deletes an automation. Runs that it has started continue.
     pub async fn remove_automation(&self, caller: &Caller, id: &str) -> Result<(), EngineError> {
         caller.require(Permission::ManifestWrite)?;
         if !is_name(id) {
@@ -265,6 +266,7 @@ impl Engine {
         }
     }
 
+    /// Commits an automation's record.
     async fn write_automation(
         &self,
         caller: &Caller,
@@ -291,6 +293,7 @@ impl Engine {
         Ok(())
     }
 
+    /// Reads an automation's record.
     async fn automation_record(
         &self,
         tenant: &TenantId,
@@ -306,6 +309,7 @@ impl Engine {
             .await?)
     }
 
+    /// An automation as callers see it, redacted.
     async fn automation_info(
         &self,
         caller: &Caller,
@@ -314,29 +318,32 @@ impl Engine {
         let rules = self.rules(caller.tenant()).await?;
         let policy = self.policy_of(caller);
         let admission = rules.admission(&policy, record.at);
-        let shown = self
+        let redacted = self
             .cleaned(caller.tenant(), &admission, record.body.clone())
             .await?;
-        let shown = Record {
-            body: shown.map().clone(),
+        let redacted = Record {
+            body: redacted.map().clone(),
             ..record.clone()
         };
-        Ok(AutomationRecord::read(&shown).map(|kept| AutomationInfo {
-            automation: kept.automation,
-            next_due: record.ties.due,
-            last_fired_at: kept.last_fired_at,
-            last_run_id: kept.last_run_id,
-            source: kept.source,
-        }))
+        Ok(
+            AutomationRecord::read(&redacted).map(|stored| AutomationInfo {
+                automation: stored.automation,
+                next_due: record.ties.due,
+                last_fired_at: stored.last_fired_at,
+                last_run_id: stored.last_run_id,
+                source: stored.source,
+            }),
+        )
     }
 
+    /// Fails if the tenant has too many automations.
     async fn room_for_an_automation(&self, tenant: &TenantId) -> Result<(), EngineError> {
         let limit = self.parts.policy.automations_max;
-        let asked = u32::try_from(limit).unwrap_or(u32::MAX);
+        let limit_u32 = u32::try_from(limit).unwrap_or(u32::MAX);
         let known = self
             .parts
             .store
-            .records(tenant, RecordKind::Automation, "", None, asked)
+            .records(tenant, RecordKind::Automation, "", None, limit_u32)
             .await?
             .len();
         let limit_n = limit as u64;
@@ -379,8 +386,8 @@ mod tests {
             scan: 0,
             now: Timestamp(0),
         };
-        for kept in [fresh, fired] {
-            let body = kept.body(&admission).map().clone();
+        for automation in [fresh, fired] {
+            let body = automation.body(&admission).map().clone();
             let record = Record {
                 kind: RecordKind::Automation,
                 key: "a".to_owned(),
@@ -389,9 +396,12 @@ mod tests {
                 body,
                 ties: Ties::default(),
             };
-            assert_eq!(AutomationRecord::read(&record), Some(kept.clone()));
-            assert_eq!(kept.next_due(Timestamp(5)), Some(Timestamp(5 + 3_600_000)));
-            let mut paused = kept;
+            assert_eq!(AutomationRecord::read(&record), Some(automation.clone()));
+            assert_eq!(
+                automation.next_due(Timestamp(5)),
+                Some(Timestamp(5 + 3_600_000))
+            );
+            let mut paused = automation;
             paused.automation.enabled = false;
             assert_eq!(paused.next_due(Timestamp(5)), None);
         }

@@ -1,5 +1,5 @@
-//! Who is asking: the tenant and rights that a key or a token proved. Only authentication makes
-//! one.
+//! An authenticated caller: the tenant, user and rights that a key or token proved. Only
+//! authentication creates one.
 
 use crate::bearer::KeyPrint;
 use crate::commitments::fire::HOST;
@@ -11,51 +11,52 @@ use remem_core::{
 };
 use remem_store::KeyHash;
 
-/// An authenticated caller.
+/// An authenticated user of one tenant, and its rights.
 #[derive(Clone, Debug)]
 pub struct Caller {
     pub(crate) tenant: TenantId,
     pub(crate) principal: PrincipalId,
     pub(crate) permissions: Vec<Permission>,
-    /// The most that it may vouch for; `None` where nobody said, which is everything.
+    /// The highest trust that its writes may claim; `None` where no limit was set.
     pub(crate) trust: Option<Trust>,
     pub(crate) shapes: ShapePolicy,
     pub(crate) proof: Proof,
 }
 
-/// What the caller came in with, to ask later whether it is still good.
+/// The credential that the caller authenticated with, to check later whether it is still valid.
 #[derive(Clone, Debug)]
 pub(crate) enum Proof {
-    /// Nothing: a command that opens the data itself.
+    /// A local command that opens the data itself, and acts as one user.
     Local,
-    /// Nothing: a command that opens the data itself and reads the memories of all users.
+    /// A local command that opens the data itself, and may read the memories of all users.
     LocalForAll,
-    /// The key of this hash.
+    /// The API key with this hash.
     Key(KeyHash),
-    /// A token: good until then, and as long as the issuer has the key that signed it.
+    /// A token: valid until this instant, and as long as the issuer publishes the key that signed
+    /// it.
     Token { until: Timestamp, key: KeyPrint },
 }
 
 impl Caller {
-    /// The tenant whose memory it reaches, the only one.
+    /// The only tenant whose data the caller can reach.
     #[must_use]
     pub fn tenant(&self) -> &TenantId {
         &self.tenant
     }
 
-    /// The user it acts as.
+    /// The user that it acts as.
     #[must_use]
     pub fn principal(&self) -> &PrincipalId {
         &self.principal
     }
 
-    /// Whether it may.
+    /// Whether the caller has a permission.
     #[must_use]
     pub fn may(&self, permission: Permission) -> bool {
         self.permissions.contains(&permission)
     }
 
-    /// Refuses unless it may.
+    /// Fails with `Forbidden` unless the caller has the permission.
     pub fn require(&self, permission: Permission) -> Result<(), EngineError> {
         if self.may(permission) {
             Ok(())
@@ -64,13 +65,13 @@ impl Caller {
         }
     }
 
-    /// The most that it may vouch for.
+    /// The highest trust that the caller's writes may claim.
     #[must_use]
     pub fn trust_max(&self) -> Trust {
         self.trust.unwrap_or(Trust::Operator)
     }
 
-    /// The same caller, who vouches for no more than `most`.
+    /// Lowers the highest trust that the caller may claim to `most`.
     #[must_use]
     pub fn capped(self, most: Trust) -> Caller {
         Caller {
@@ -79,8 +80,8 @@ impl Caller {
         }
     }
 
-    /// The same caller behind a model's tools: where nobody said what the key may vouch for, it is
-    /// what a model may.
+    /// The same caller acting through the tools of a model: where no limit of trust was set for the
+    /// key, it is that of a model.
     #[must_use]
     pub fn through_tools(self) -> Caller {
         sabotage!(
@@ -93,13 +94,13 @@ impl Caller {
         )
     }
 
-    /// What a text is believed for which the caller names no source.
+    /// Trust of a text whose source the caller does not name.
     #[must_use]
     pub(crate) fn own_trust(&self) -> Trust {
         Trust::default().meet(self.trust_max())
     }
 
-    /// Refuses a claim that is higher than what the caller may vouch for.
+    /// Fails if the claimed trust is higher than the caller may claim.
     pub(crate) fn vouch(&self, claimed: Trust) -> Result<(), EngineError> {
         let most = self.trust_max();
         if sabotage!("a-key-vouches-for-more-than-it-may", claimed > most, false) {
@@ -108,8 +109,8 @@ impl Caller {
         Ok(())
     }
 
-    /// The drafts as the caller may write them: with its own trust where it named no source. Refused
-    /// rather than lowered where it claims too much.
+    /// Sets the default trust on drafts without a source, and fails if a draft claims more trust
+    /// than the caller may. A claim is refused rather than lowered.
     pub(crate) fn vouch_for(&self, mut drafts: Vec<Draft>) -> Result<Vec<Draft>, EngineError> {
         for draft in &mut drafts {
             if draft.unsourced {
@@ -120,8 +121,8 @@ impl Caller {
         Ok(drafts)
     }
 
-    /// Refuses whoever may not vouch for what runs write, which counts as a model's: what they are
-    /// given would come out as more than it went in.
+    /// Fails if the caller may not claim the trust of a model, which is what runs write with.
+    /// Otherwise a text of less trust, handed to a run, would come out with more.
     pub(crate) fn vouch_for_runs(&self) -> Result<(), EngineError> {
         sabotage!(
             "runs-write-more-than-their-starter-may",
@@ -130,13 +131,13 @@ impl Caller {
         )
     }
 
-    /// Refuses whoever may not start runs.
+    /// Fails unless the caller may start runs.
     pub(crate) fn may_start_runs(&self) -> Result<(), EngineError> {
         self.require(Permission::RunsCreate)?;
         self.vouch_for_runs()
     }
 
-    /// Who it is to memories that are one user's own.
+    /// The identity that access to memories of one user is checked with.
     #[must_use]
     pub fn actor(&self) -> Actor {
         match self.proof {
@@ -145,8 +146,9 @@ impl Caller {
         }
     }
 
-    /// The memory of that name, as it is called everywhere behind the door: `~/name` is the
-    /// caller's own. `None` for what is no name, and for what is somebody else's: both are unknown.
+    /// Resolves the name of a memory to the full name used inside the engine: `~/name` is the
+    /// caller's own. `None` for a malformed name and for another user's memory: both are answered
+    /// as unknown.
     #[must_use]
     pub fn memory_ref(&self, name: &str) -> Option<MemoryRef> {
         match self.proof {
@@ -155,46 +157,47 @@ impl Caller {
         }
     }
 
-    /// The scope of a name inside the caller's tenant. A malformed name is no scope: reads treat it
-    /// as unknown.
+    /// The scope of a memory's name inside the caller's tenant. `None` for a malformed name: reads
+    /// treat it as unknown.
     #[must_use]
     pub fn scope(&self, memory_ref: &str) -> Option<Scope> {
         Some(Scope::new(self.tenant.clone(), self.memory_ref(memory_ref)?).acting(self.actor()))
     }
 
-    /// The scope to write to. Here a malformed name is refused, without an echo: silently dropping
-    /// a write would lose it.
+    /// The scope of a write. Here a malformed name is an error, without an echo of the name: a
+    /// write that is silently dropped would be lost.
     pub fn scope_to_write(&self, memory_ref: &str) -> Result<Scope, EngineError> {
         Ok(self
             .scope(memory_ref)
             .ok_or(Rejection::MalformedName { field: "memoryRef" })?)
     }
 
-    /// Whether it may know of this memory.
+    /// Whether the caller may know that this memory exists.
     #[must_use]
     pub fn may_see(&self, memory_ref: &MemoryRef) -> bool {
         self.actor().may_see(memory_ref)
     }
 }
 
-/// What `user` means by the name of a memory; `None` for what is no name, or somebody else's.
+/// Resolves a memory's name for `user`: `~/name` is the user's own. `None` for a malformed name and
+/// for another user's memory.
 pub(crate) fn named(user: &PrincipalId, name: &str) -> Option<MemoryRef> {
     let own = name
         .strip_prefix("~/")
         .map(|rest| format!("~{user}/{rest}"));
-    // What the host starts by itself has no memory of its own: nobody could read it.
-    let reaches = |found: &MemoryRef| {
-        found.owner().is_none()
+    // The host's own principal may not own a memory, because no user could read it.
+    let may_reach = |memory_ref: &MemoryRef| {
+        memory_ref.owner().is_none()
             || sabotage!(
                 "what-the-host-starts-has-a-memory-of-its-own",
-                user.as_str() != HOST && Actor::User(user.clone()).may_see(found),
-                Actor::User(user.clone()).may_see(found)
+                user.as_str() != HOST && Actor::User(user.clone()).may_see(memory_ref),
+                Actor::User(user.clone()).may_see(memory_ref)
             )
     };
-    MemoryRef::parse(own.as_deref().unwrap_or(name)).filter(|found| {
+    MemoryRef::parse(own.as_deref().unwrap_or(name)).filter(|memory_ref| {
         sabotage!(
             "a-caller-reaches-for-anybody-s-memory",
-            reaches(found),
+            may_reach(memory_ref),
             true
         )
     })

@@ -1,5 +1,5 @@
-//! What the seams for conformance checks plant and look for. Nothing here does anything on a host
-//! without them.
+//! What the test endpoints for conformance checks write and read. Nothing here has an effect on a
+//! host without them.
 
 use crate::archive::Kept;
 use crate::caller::Caller;
@@ -17,14 +17,14 @@ use remem_store::{Filter, Page, ReadAt, StoreError, Tie};
 use serde_json::Value;
 use std::time::Duration;
 
-/// Entries that a check's memory may hold.
+/// Entries in a check's memory, at most.
 const ENTRIES_MAX: u32 = 1_000;
-/// When planted entries were written: the same at every call, so that what is made of them is the
+/// Creation time of planted entries: the same at every call, so that what is made from them is the
 /// same.
 const PLANTED_AT: Timestamp = Timestamp(1_767_225_600_000);
 
 impl Engine {
-    /// The value that must not show anywhere, if this host has seams.
+    /// The value of the secret that must appear nowhere, on a host with test endpoints.
     #[must_use]
     pub fn canary(&self) -> Option<String> {
         let canary = self
@@ -37,13 +37,13 @@ impl Engine {
             .map(|secret| secret.expose(str::to_owned))
     }
 
-    /// How many entries a check's memory holds.
+    /// Number of entries in a check's memory.
     pub async fn planted(&self, caller: &Caller, memory_ref: &str) -> Result<u64, EngineError> {
         Ok(self.stats(caller, memory_ref, None).await?.entries)
     }
 
-    /// Writes these texts, each under a name made of it, as if the canary were registered. With
-    /// `only`, whatever else the memory holds goes.
+    /// Writes these texts as entries whose ids are digests of them, redacted as if the canary
+    /// secret were registered. With `only`, all other entries of the memory are deleted.
     pub async fn plant(
         &self,
         caller: &Caller,
@@ -106,7 +106,7 @@ impl Engine {
         Ok(())
     }
 
-    /// Whether a text shows in what a memory holds, its archives included.
+    /// Whether a text occurs in a memory's entries or archives.
     pub async fn shows(
         &self,
         caller: &Caller,
@@ -130,8 +130,8 @@ impl Engine {
         }) {
             return Ok(true);
         }
-        for one in self.archives(caller, memory_ref).await? {
-            if let Kept::Bytes(bytes) = self.archive(caller, memory_ref, &one.sha256).await?
+        for archive in self.archives(caller, memory_ref).await? {
+            if let Kept::Bytes(bytes) = self.archive(caller, memory_ref, &archive.sha256).await?
                 && bytes.contains(text)
             {
                 return Ok(true);
@@ -141,26 +141,26 @@ impl Engine {
     }
 }
 
-/// A commitment that a check saw fire.
+/// The result of a rehearsal: a commitment that was seen to fire.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Rehearsed {
-    /// What the log says of the fire.
+    /// The payload of the event that it fired.
     pub event: Value,
-    /// How often it fired.
+    /// Number of times that it fired.
     pub fires: u64,
-    /// Words of what was meant, which stand in memory and nowhere else.
+    /// Words of the commitment's text, which must occur in memory only.
     pub intention: String,
 }
 
-/// How often it is looked whether something has happened, and how long in between.
+/// How often a check polls for a result, `POLL_INTERVAL` apart.
 const LOOKS: u32 = 100;
 const BETWEEN: Duration = Duration::from_millis(50);
-/// How soon a time has come.
+/// How far in the future a rehearsed commitment is due.
 const SOON_MS: i64 = 200;
 
 impl Engine {
-    /// Lets a promise be written, read and fired, as for everybody else: an entry, the pass
-    /// `infer`, and either an observation or the pass `fire` when its time has come.
+    /// Writes a text with a commitment, and lets it be recognised and fire as any other: an entry,
+    /// the pass `infer`, and either an observation or the pass `fire` when it is due.
     pub async fn rehearse_commitment(
         &self,
         caller: &Caller,
@@ -240,7 +240,7 @@ impl Engine {
         })
     }
 
-    /// The commitment that was read out of an entry, once it is there, and armed.
+    /// Waits until the commitment in an entry is recognised, and confirms it if it is a condition.
     async fn read_out(
         &self,
         caller: &Caller,
@@ -268,10 +268,11 @@ impl Engine {
             }
             tokio::time::sleep(BETWEEN).await;
         }
-        // Promises are not read here.
+        // On this host commitments are not recognised in texts.
         Err(EngineError::NotFound("commitment"))
     }
 
+    /// Waits until a commitment has fired.
     async fn come_due(&self, caller: &Caller, id: &str) -> Result<(), EngineError> {
         for _ in 0..LOOKS {
             self.pass_by("fire", caller.tenant()).await?;
@@ -283,7 +284,7 @@ impl Engine {
         Err(StoreError::Busy.into())
     }
 
-    /// Runs a pass, unless somebody else does at the moment: that is as good.
+    /// Runs a pass, unless another process is running it, which has the same effect.
     async fn pass_by(&self, name: &str, tenant: &TenantId) -> Result<(), EngineError> {
         let pass = registry::find(name).ok_or(EngineError::NotFound("pass"))?;
         match self.run_pass(pass, tenant, Mode::Apply).await {
@@ -292,6 +293,7 @@ impl Engine {
         }
     }
 
+    /// The payloads of the events that a commitment fired after a position in the log.
     async fn fires_since(
         &self,
         caller: &Caller,

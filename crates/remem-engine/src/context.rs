@@ -1,7 +1,7 @@
-//! The context compiler: what a model should know before it answers, as one text within a budget of
-//! tokens that are counted, not guessed. What stands (procedures, facts that hold) comes first and
-//! stays the same bytes while the entries do, so that a provider can cache it; what was found for
-//! the question comes after it.
+//! The context compiler: the text that a model gets before it answers, within a budget of tokens
+//! that are counted, not guessed. Standing entries (procedures, and facts that hold until further
+//! notice) come first and are the same bytes while the entries are unchanged, so that a provider
+//! can cache them. The hits for the question come after them.
 
 use crate::caller::Caller;
 use crate::engine::Engine;
@@ -15,50 +15,50 @@ use remem_core::{Entry, EntryId, Permission, Rejection, Scope, Trust, Typology};
 use remem_store::{Filter, Page, ReadAt};
 use std::cmp::Reverse;
 
-/// Entries that a list within a budget is picked from.
+/// Entries that a list within a budget is picked from, unless the caller sets a limit.
 const LISTED_MAX: u32 = 200;
-/// Tokens of a block at the most.
+/// Largest budget that a caller may request.
 const BUDGET_MAX: u64 = 1_000_000;
-/// Standing entries of each kind that are looked at.
+/// Standing entries of each kind that are considered.
 const STANDING_MAX: u32 = 64;
 
-/// What a recall asks for.
+/// The parameters of a recall.
 #[derive(Clone, Debug, Default)]
 pub struct RecallRequest {
-    /// What to look for, and how; `abstain` leaves out what is probably irrelevant.
+    /// The question and how to search; `abstain` leaves out what is probably irrelevant.
     pub search: SearchRequest,
-    /// Tokens that the block may have.
+    /// Largest number of tokens of the text.
     pub budget: u64,
-    /// Whether procedures and standing facts open it.
+    /// Whether the text starts with procedures and standing facts.
     pub standing: bool,
 }
 
-/// A block for a model.
+/// The result of a recall: a text for a model.
 #[derive(Clone, Debug, Default)]
 pub struct Recalled {
-    /// The text, and what it is made of.
+    /// The text, and the entries that it was made of.
     pub block: Block,
-    /// How probable it is that the question is answered by it.
+    /// The probability that at least one hit is relevant to the question.
     pub probability: f64,
-    /// Whether that is enough to go by.
+    /// Whether the probability is above the calibrated threshold.
     pub relevant: bool,
-    /// By what was found.
+    /// The index that was used for the hits.
     pub mode: Mode,
 }
 
-/// Entries within a budget: a prefix of a ranked list.
+/// A prefix of a ranked list of entries that fits into a budget of tokens.
 #[derive(Clone, Debug, Default)]
 pub struct Budgeted {
-    /// The entries, in the order asked for.
+    /// The entries, in the order of the list.
     pub entries: Vec<Entry>,
-    /// Their tokens together.
+    /// The tokens of all returned entries together.
     pub tokens: u64,
-    /// Entries that are larger than the whole budget, and were left out for that.
+    /// Ids of entries that were left out because each is larger than the whole budget.
     pub over: Vec<EntryId>,
 }
 
 impl Engine {
-    /// The block for a question.
+    /// Compiles the text for a question from standing entries and search hits.
     pub async fn recall(
         &self,
         caller: &Caller,
@@ -114,8 +114,8 @@ impl Engine {
         })
     }
 
-    /// Procedures and statements that hold until further notice: the newest of each, which
-    /// `compile` puts in an order of their own.
+    /// Returns the procedures and the statements that hold until further notice, the newest of
+    /// each. `compile_context` orders them.
     async fn standing(
         &self,
         caller: &Caller,
@@ -137,8 +137,8 @@ impl Engine {
                 ..filter.clone()
             };
             let found = self.most_trusted(&scope, &filter, at).await?;
-            // Of statements, those that answer a question for good: a slot is what another answer
-            // would take the place of.
+            // Of semantic entries, keep those that have a slot: they answer a question until
+            // another answer replaces them.
             standing.extend(
                 found.into_iter().filter(|entry| {
                     typology == Typology::Procedural || entry.facets.slot.is_some()
@@ -152,8 +152,9 @@ impl Engine {
         )
     }
 
-    /// Entries that somebody vouches for: the most trusted ones, and of those the newest. However
-    /// many of less trust were written since, they push none of them out.
+    /// Returns the most trusted entries, and of equally trusted ones the newest. Newer entries of
+    /// less trust push none of them out, however many there are. Entries with less trust than a
+    /// model's are never returned.
     async fn most_trusted(
         &self,
         scope: &Scope,
@@ -185,7 +186,8 @@ impl Engine {
         Ok(found)
     }
 
-    /// The newest entries, or those that answer a query best, within a budget. Whole entries only.
+    /// Returns the newest entries, or those that match a query best, within a budget of tokens.
+    /// Entries are never cut.
     pub async fn budgeted(
         &self,
         caller: &Caller,
@@ -208,8 +210,8 @@ impl Engine {
                         },
                     )
                     .await?;
-                // A list by relevance says nothing of how it came about: no other order may pass
-                // for the one that was asked for.
+                // The result does not say which index was used. So fail rather than return the
+                // order of another mode as that of the requested one.
                 if sabotage!(
                     "another-order-passes-for-relevance",
                     found.mode != wanted,
@@ -237,11 +239,11 @@ impl Engine {
             .take(limit.unwrap_or(LISTED_MAX).max(1) as usize)
             .collect();
         let texts: Vec<&str> = entries.iter().map(|entry| &*entry.content).collect();
-        let count = |text: &str| Ok::<_, EngineError>(O200k::count(text));
+        let tokens_of = |text: &str| Ok::<_, EngineError>(O200k::count(text));
         let costs = self
             .parts
             .cpu
-            .each(caller.tenant(), texts, |text| text.len(), count)
+            .each(caller.tenant(), texts, |text| text.len(), tokens_of)
             .await?;
         let chosen = fit(&costs, budget);
         let tokens = chosen.iter().map(|at| costs[*at] as u64).sum();
@@ -251,11 +253,11 @@ impl Engine {
             .filter(|(_, cost)| **cost > budget)
             .map(|(entry, _)| entry.id.clone())
             .collect();
-        let mut kept = chosen.into_iter().peekable();
+        let mut chosen_indices = chosen.into_iter().peekable();
         let entries = entries
             .into_iter()
             .enumerate()
-            .filter(|(at, _)| kept.next_if_eq(at).is_some())
+            .filter(|(at, _)| chosen_indices.next_if_eq(at).is_some())
             .map(|(_, entry)| entry)
             .collect();
         Ok(Budgeted {
@@ -266,6 +268,7 @@ impl Engine {
     }
 }
 
+/// Refuses a budget of zero and one above [`BUDGET_MAX`].
 fn within(budget: u64) -> Result<usize, EngineError> {
     if sabotage!("a-budget-of-nothing", budget == 0, false) {
         return Err(Rejection::Invalid {

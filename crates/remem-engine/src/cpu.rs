@@ -1,11 +1,12 @@
-//! Turns at the processor. Work that grows with what callers send (redaction, masking, counting
-//! tokens, a second look at what is read) runs here and not on the threads that answer requests.
+//! Scheduling of CPU-bound work. Work whose cost grows with what callers send (redaction, masking,
+//! counting tokens, redacting what is read again) runs here and not on the threads that answer
+//! requests.
 //!
-//! As many turns run at once as there are cores. Who waits for one is served by tenant: the next
-//! turn goes to the tenant that has waited longest since its last one, whatever others have queued.
-//! A turn is bounded in bytes, so that nobody waits for another tenant's whole request. Work
-//! without a request (passes, runs) has one turn of its own and never takes one from requests.
-//! May not know what the work is.
+//! As many permits exist as there are cores. Waiting work is served by tenant: the next permit goes
+//! to the tenant that has waited longest since its last one, whatever others have queued. A permit
+//! covers a bounded number of bytes, so that no tenant waits for another one's whole request. Work
+//! outside of requests (passes, runs) has one permit of its own and never takes one from requests.
+//! This file does not know what the work is.
 
 use crate::caller::Caller;
 use crate::engine::Engine;
@@ -18,16 +19,16 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::runtime::{Handle, RuntimeFlavor};
 use tokio::sync::oneshot;
 
-/// Work on fewer bytes is done where it is: handing it over costs more than a few milliseconds of
-/// the most expensive text.
+/// Work on fewer bytes runs in place: handing it over costs more than the few milliseconds that the
+/// most expensive text of this size takes.
 const INLINE_BYTES_MAX: usize = 4 * 1024;
-/// A turn ends with the item that reaches so many bytes: one text of an entry, at most some tens of
-/// milliseconds.
+/// A permit ends with the item that reaches this many bytes: one text of an entry, at most some
+/// tens of milliseconds.
 const TURN_BYTES_MAX: usize = 64 * 1024;
-/// What a text costs however short it is.
+/// The cost of a text, however short it is.
 const TEXT_BYTES_MIN: usize = 32;
 
-/// The turns of a process. Cheap to clone.
+/// The CPU permits of a process. Cheap to clone.
 #[derive(Clone)]
 pub struct CpuPool {
     requests: Arc<Line>,
@@ -41,17 +42,17 @@ impl Default for CpuPool {
 }
 
 impl CpuPool {
-    /// So many turns at once for requests.
+    /// Creates a pool with this many permits for requests.
     #[must_use]
-    pub fn new(turns: usize) -> CpuPool {
+    pub fn new(permits: usize) -> CpuPool {
         CpuPool {
-            requests: Line::new(turns),
+            requests: Line::new(permits),
             rest: Line::new(1),
         }
     }
 
-    /// Does work on so many bytes of a tenant. What is small is done at once; the rest waits for a
-    /// turn, a request not longer than its deadline.
+    /// Runs work on this many bytes of a tenant. Small work runs at once; other work waits for a
+    /// permit, in a request no longer than its deadline.
     pub async fn run<T>(
         &self,
         tenant: &TenantId,
@@ -65,12 +66,11 @@ impl CpuPool {
         ) {
             return Ok(work());
         }
-        let _turn = self.turn(tenant).await?;
+        let _permit = self.turn(tenant).await?;
         Ok(off_the_workers(work))
     }
 
-    /// Does the same to each of the items, in as many turns as their bytes ask for, until one
-    /// fails.
+    /// Applies `work` to each item, with as many permits as the items' bytes need, until one fails.
     pub async fn each<I, T, E>(
         &self,
         tenant: &TenantId,
@@ -81,7 +81,7 @@ impl CpuPool {
     where
         EngineError: From<E>,
     {
-        let mut done = Vec::with_capacity(items.len());
+        let mut results = Vec::with_capacity(items.len());
         let mut items = items.into_iter().peekable();
         while items.peek().is_some() {
             let mut size = 0;
@@ -97,35 +97,36 @@ impl CpuPool {
                     .map(&mut work)
                     .collect::<Result<Vec<T>, E>>()
             };
-            done.extend(self.run(tenant, size, part).await??);
+            results.extend(self.run(tenant, size, part).await??);
         }
-        Ok(done)
+        Ok(results)
     }
 
-    /// How many pieces of work wait for a turn.
+    /// Number of pieces of work that wait for a permit.
     #[must_use]
     pub fn waiting(&self) -> usize {
         self.requests.waiting() + self.rest.waiting()
     }
 
+    /// Waits for a permit: in a request one for requests, until its deadline.
     async fn turn(&self, tenant: &TenantId) -> Result<Turn, EngineError> {
         let Some(until) = deadline::current() else {
             return Ok(self.rest.turn(tenant).await);
         };
-        let turn = self.requests.turn(tenant);
-        let waited = tokio::time::timeout_at(until, turn).await;
+        let permit = self.requests.turn(tenant);
+        let waited = tokio::time::timeout_at(until, permit).await;
         waited.map_err(|_| StoreError::Busy.into())
     }
 }
 
 impl Engine {
-    /// The turns of this engine.
+    /// The CPU permits of this engine.
     #[must_use]
     pub fn cpu(&self) -> &CpuPool {
         &self.parts.cpu
     }
 
-    /// The body of a caller's record as the rules of now leave it.
+    /// Redacts the body of a caller's record by the rules of now, on the thread pool.
     pub(crate) async fn cleaned_for(
         &self,
         caller: &Caller,
@@ -138,7 +139,7 @@ impl Engine {
         self.cleaned(caller.tenant(), &admission, body).await
     }
 
-    /// The body of a record as these rules leave it.
+    /// Redacts the body of a record, on the thread pool.
     pub(crate) async fn cleaned(
         &self,
         tenant: &TenantId,
@@ -151,8 +152,8 @@ impl Engine {
     }
 }
 
-/// Tells the runtime that this thread is taken, so that its other tasks move to another one. A
-/// runtime of one thread (a test's) has no other.
+/// Runs work that blocks the thread, after telling the runtime to move its other tasks to another
+/// thread. A runtime with one thread (a test's) has no other.
 fn off_the_workers<T>(work: impl FnOnce() -> T) -> T {
     match Handle::try_current().map(|handle| handle.runtime_flavor()) {
         Ok(RuntimeFlavor::MultiThread) => tokio::task::block_in_place(work),
@@ -160,19 +161,21 @@ fn off_the_workers<T>(work: impl FnOnce() -> T) -> T {
     }
 }
 
-/// Those who wait for a turn, by tenant.
+/// A number of permits, and the work that waits for one.
 struct Line(Mutex<Waiting>);
 
+/// The state of a queue of permits.
 #[derive(Default)]
 struct Waiting {
     free: usize,
-    /// First in, first out within a tenant.
+    /// Waiting work by tenant, first in, first out.
     of: HashMap<TenantId, VecDeque<oneshot::Sender<Turn>>>,
-    /// The tenants that wait, the next one first: each is in it once.
+    /// The waiting tenants, the next one first; each is in it once.
     order: VecDeque<TenantId>,
 }
 
 impl Waiting {
+    /// Takes the next piece of waiting work, of the tenant whose turn it is.
     fn next(&mut self) -> Option<oneshot::Sender<Turn>> {
         let tenant = self.order.pop_front()?;
         let queue = self.of.get_mut(&tenant)?;
@@ -191,9 +194,9 @@ impl Waiting {
 }
 
 impl Line {
-    fn new(turns: usize) -> Arc<Line> {
+    fn new(permits: usize) -> Arc<Line> {
         Arc::new(Line(Mutex::new(Waiting {
-            free: turns.max(1),
+            free: permits.max(1),
             ..Waiting::default()
         })))
     }
@@ -202,6 +205,7 @@ impl Line {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Takes a free permit, or waits for one.
     async fn turn(self: &Arc<Line>, tenant: &TenantId) -> Turn {
         let turn = {
             let mut waiting = self.lock();
@@ -223,7 +227,7 @@ impl Line {
         turn.await.expect("who waits in the line gets a turn")
     }
 
-    /// Gives a turn that ended to the next who still waits.
+    /// Hands a permit that was released to the next waiting work.
     fn pass_on(self: &Arc<Line>) {
         loop {
             let mut waiting = self.lock();
@@ -234,18 +238,20 @@ impl Line {
             drop(waiting);
             match next.send(Turn(Some(self.clone()))) {
                 Ok(()) => return,
-                // The request was given up. Its turn is not over: it goes to the next one here.
+                // That request was abandoned. The permit is not used up: this loop hands it to the
+                // next one.
                 Err(mut turn) => turn.0 = None,
             }
         }
     }
 
+    /// Number of pieces of work that wait in this queue.
     fn waiting(&self) -> usize {
         self.lock().of.values().map(VecDeque::len).sum()
     }
 }
 
-/// A turn; it ends when this is dropped.
+/// A permit to use a core; dropping it hands it over.
 struct Turn(Option<Arc<Line>>);
 
 impl Drop for Turn {
@@ -256,13 +262,13 @@ impl Drop for Turn {
     }
 }
 
-/// The bytes of a draft that are looked at.
+/// The bytes that admitting a draft reads.
 pub(crate) fn of_draft(draft: &Draft) -> usize {
     of_text(&draft.content) + of_tags(&draft.tags) + draft.metadata.as_ref().map_or(0, of_map)
 }
 
-/// The bytes of a stored entry that a second look reads: none, where the rules are those that it
-/// was written under.
+/// The bytes that redacting a stored entry again reads: none, if it was written under the same
+/// rules.
 pub(crate) fn to_review(admission: &Admission<'_>, entry: &Entry) -> usize {
     if entry.scan == admission.scan {
         0
@@ -271,19 +277,19 @@ pub(crate) fn to_review(admission: &Admission<'_>, entry: &Entry) -> usize {
     }
 }
 
-/// The bytes of a stored entry that are looked at.
+/// The bytes of an entry that redaction reads.
 pub(crate) fn of_entry(entry: &Entry) -> usize {
     of_text(&entry.content) + of_tags(&entry.tags) + entry.metadata.as_ref().map_or(0, of_map)
 }
 
-/// The bytes of an object that are looked at, its names included.
+/// The bytes of a JSON object that redaction reads, its names included.
 pub(crate) fn of_map(map: &Map<String, Value>) -> usize {
     map.iter()
         .map(|(name, value)| of_text(name) + of_value(value))
         .sum()
 }
 
-/// The bytes of a value that are looked at.
+/// The bytes of a JSON value that redaction reads.
 pub(crate) fn of_value(value: &Value) -> usize {
     match value {
         Value::String(text) => of_text(text),
@@ -293,11 +299,12 @@ pub(crate) fn of_value(value: &Value) -> usize {
     }
 }
 
+/// The bytes of tags that redaction reads.
 fn of_tags(tags: &[String]) -> usize {
     tags.iter().map(|tag| of_text(tag)).sum()
 }
 
-/// The bytes of a text, and what any text costs.
+/// The bytes of a text, or the least that any text costs.
 pub(crate) fn of_text(text: &str) -> usize {
     text.len().max(TEXT_BYTES_MIN)
 }
@@ -319,7 +326,7 @@ mod tests {
         work.as_mut().poll(&mut context).is_ready()
     }
 
-    /// Joins the futures in this order; each notes its tenant when its work is done.
+    /// Queues work for these tenants in this order, and returns the order in which it ran.
     async fn order_of(names: &[&str]) -> Vec<String> {
         let pool = CpuPool::new(1);
         let order = Mutex::new(Vec::new());
@@ -371,7 +378,7 @@ mod tests {
         assert!(!is_ready(&mut handed));
         drop(gone);
         drop(first);
-        // It was handed a turn and is given up before it saw it.
+        // It is handed a permit and abandoned before it has seen it.
         drop(handed);
         drop(line.turn(&tenant("c")).await);
         assert_eq!((line.waiting(), line.lock().free), (0, 1));
@@ -404,7 +411,7 @@ mod tests {
         let mut other = Box::pin(pool.rest.turn(&name));
         assert!(!is_ready(&mut other));
         drop(held);
-        // After its first turn the next one in the line has it.
+        // After its first permit the next work in the queue gets one.
         assert!(!is_ready(&mut all));
         assert!(is_ready(&mut other));
         drop(other);

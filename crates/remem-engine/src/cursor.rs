@@ -1,5 +1,5 @@
-//! The cursor of a list: opaque, and sealed to one tenant and memory so that a foreign or forged
-//! one is no cursor.
+//! The cursor of a list: opaque, and authenticated for one tenant and memory, so that one of
+//! another memory or a forged one is refused.
 
 use crate::engine::HostKey;
 use base64::Engine as _;
@@ -8,9 +8,10 @@ use remem_core::sabotage;
 use remem_core::{EntryId, Rejection, Scope, Timestamp};
 use remem_store::Position;
 
+/// Bytes of the authentication code in a cursor.
 const SEAL_BYTES: usize = 16;
 
-/// Packs a position.
+/// Encodes a position as a cursor.
 #[must_use]
 pub fn seal(key: &HostKey, scope: &Scope, position: &Position) -> String {
     let mut bytes = mac(key, scope, position.created_at, position.id.as_str()).to_vec();
@@ -19,7 +20,7 @@ pub fn seal(key: &HostKey, scope: &Scope, position: &Position) -> String {
     URL_SAFE_NO_PAD.encode(bytes)
 }
 
-/// Unpacks a position; anything that `seal` did not make for this scope is refused.
+/// Decodes a cursor; fails for anything that `encode` did not make for this scope.
 pub fn open(key: &HostKey, scope: &Scope, cursor: &str) -> Result<Position, Rejection> {
     parse(key, scope, cursor).ok_or(Rejection::Invalid {
         field: "cursor",
@@ -27,21 +28,23 @@ pub fn open(key: &HostKey, scope: &Scope, cursor: &str) -> Result<Position, Reje
     })
 }
 
+/// Decodes and authenticates a cursor.
 fn parse(key: &HostKey, scope: &Scope, cursor: &str) -> Option<Position> {
     let bytes = URL_SAFE_NO_PAD.decode(cursor).ok()?;
-    let (seal, rest) = bytes.split_at_checked(SEAL_BYTES)?;
+    let (code, rest) = bytes.split_at_checked(SEAL_BYTES)?;
     let (created_at, id) = rest.split_at_checked(8)?;
     let created_at = Timestamp(i64::from_be_bytes(created_at.try_into().ok()?));
     let id = EntryId::parse(std::str::from_utf8(id).ok()?)?;
     let expected = mac(key, scope, created_at, id.as_str());
-    // Compared as a whole, without stopping at the first difference.
-    let difference = seal
+    // Compares all bytes, without stopping at the first difference.
+    let difference = code
         .iter()
         .zip(expected)
         .fold(0, |sum, (a, b)| sum | (a ^ b));
     sabotage!("forged-cursors", difference == 0, true).then_some(Position { created_at, id })
 }
 
+/// The authentication code of a position in a scope.
 fn mac(key: &HostKey, scope: &Scope, created_at: Timestamp, id: &str) -> [u8; SEAL_BYTES] {
     let mut hasher = blake3::Hasher::new_keyed(&key.derive("remembrancer cursor v1"));
     for part in [scope.tenant.as_str(), scope.memory_ref.as_str(), id] {
@@ -49,9 +52,9 @@ fn mac(key: &HostKey, scope: &Scope, created_at: Timestamp, id: &str) -> [u8; SE
         hasher.update(part.as_bytes());
     }
     hasher.update(&created_at.0.to_le_bytes());
-    let mut seal = [0; SEAL_BYTES];
-    seal.copy_from_slice(&hasher.finalize().as_bytes()[..SEAL_BYTES]);
-    seal
+    let mut code = [0; SEAL_BYTES];
+    code.copy_from_slice(&hasher.finalize().as_bytes()[..SEAL_BYTES]);
+    code
 }
 
 #[cfg(test)]

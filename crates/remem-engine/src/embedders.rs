@@ -1,9 +1,9 @@
-//! Who makes vectors here, and whose vectors are served. Vectors of a new model are made beside
-//! those of the one before, which serve until the pass `embed` has compared the two; queries are
-//! embedded by whichever model serves.
+//! The embedding models of this host, and the choice of the one that serves searches. Vectors of a
+//! new model are computed beside those of the previous one, which serve until the pass `embed` has
+//! compared the two; queries are embedded by whichever model serves.
 //!
-//! It keeps the last questions of each tenant in mind, for that comparison; they are in no log and
-//! no database, and go with the process.
+//! The last queries of each tenant are kept in memory for that comparison; they are in no log and
+//! no database, and are lost with the process.
 
 use crate::engine::Engine;
 use crate::error::EngineError;
@@ -14,23 +14,25 @@ use serde_json::Value;
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// The record with what serves, of kind `Progress`.
+/// Key of the `Progress` record that says which model serves.
 pub(crate) const RECORD: &str = "embed";
-/// Questions kept in mind, of each tenant and of how many tenants.
+/// Recent queries kept for each tenant.
 const QUESTIONS: usize = 32;
+/// Tenants whose recent queries are kept.
 const TENANTS: usize = 256;
 
-/// The models of this host.
+/// The embedding models of this host.
 #[derive(Default)]
 pub struct Embedders {
-    /// The one that new vectors are made by.
+    /// The model that new vectors are computed with.
     pub current: Option<Arc<dyn Embedder>>,
-    /// The one before, whose vectors serve until the new ones have proved themselves.
+    /// The model before it, whose vectors serve until the new ones are accepted.
     pub previous: Option<Arc<dyn Embedder>>,
+    /// The last queries of each tenant.
     asked: Mutex<HashMap<TenantId, VecDeque<Question>>>,
 }
 
-/// Something that was looked for lately.
+/// A recent query of a search.
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) struct Question {
     pub memory_ref: MemoryRef,
@@ -38,7 +40,7 @@ pub(crate) struct Question {
 }
 
 impl Embedders {
-    /// These two.
+    /// Embedders with a current and a previous model.
     #[must_use]
     pub fn new(
         current: Option<Arc<dyn Embedder>>,
@@ -51,20 +53,22 @@ impl Embedders {
         }
     }
 
-    pub(crate) fn asked(&self, tenant: &TenantId, question: Question) {
-        let mut asked = self.asked.lock().unwrap_or_else(PoisonError::into_inner);
-        if asked.len() >= TENANTS && !asked.contains_key(tenant) {
+    /// Remembers a query of a tenant, in place of its oldest one.
+    pub(crate) fn asked(&self, tenant: &TenantId, query: Question) {
+        let mut by_tenant = self.asked.lock().unwrap_or_else(PoisonError::into_inner);
+        if by_tenant.len() >= TENANTS && !by_tenant.contains_key(tenant) {
             return;
         }
-        let questions = asked.entry(tenant.clone()).or_default();
-        if !questions.contains(&question) {
-            questions.push_back(question);
+        let queries = by_tenant.entry(tenant.clone()).or_default();
+        if !queries.contains(&query) {
+            queries.push_back(query);
         }
-        while questions.len() > QUESTIONS {
-            questions.pop_front();
+        while queries.len() > QUESTIONS {
+            queries.pop_front();
         }
     }
 
+    /// The last queries of a tenant.
     pub(crate) fn questions(&self, tenant: &TenantId) -> Vec<Question> {
         self.asked
             .lock()
@@ -78,7 +82,8 @@ impl Embedders {
 }
 
 impl Engine {
-    /// The model whose vectors serve a tenant. Without one before there is no choice to look up.
+    /// The model whose vectors serve a tenant. Without a previous model nothing has to be looked
+    /// up.
     pub(crate) async fn serving(
         &self,
         tenant: &TenantId,
@@ -89,13 +94,13 @@ impl Engine {
         let Some(previous) = self.parts.embedders.previous.clone() else {
             return Ok(Some(current));
         };
-        let note = self
+        let status = self
             .parts
             .store
             .record(tenant, RecordKind::Progress, RECORD)
             .await?;
-        let serving = note
-            .and_then(|note| note.body.get("serving").and_then(Value::as_i64))
+        let serving = status
+            .and_then(|status| status.body.get("serving").and_then(Value::as_i64))
             .map(ModelId);
         Ok(Some(if serving == Some(current.id()) {
             current
@@ -105,7 +110,7 @@ impl Engine {
     }
 }
 
-/// The vector of one text.
+/// Computes the vector of one text.
 pub(crate) async fn embed_one(
     embedder: &dyn Embedder,
     text: &str,
@@ -116,8 +121,8 @@ pub(crate) async fn embed_one(
         .ok_or(EmbedderError::Malformed)
 }
 
-/// One vector a text, each as wide as the model says: whatever else a server answers is refused
-/// here, before anything is kept.
+/// Computes one vector for each text. Fails if there are more or fewer, or if one has another
+/// dimension than the model states, before anything is stored.
 pub(crate) async fn embed_all(
     embedder: &dyn Embedder,
     texts: &[String],

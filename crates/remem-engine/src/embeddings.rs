@@ -1,6 +1,6 @@
-//! How far vectors have been made, for whoever looks after the host: which model makes them, whose
-//! vectors serve, and what a comparison of two models showed. Only counts and names of models leave
-//! here, never a text, a question or a vector.
+//! The state of embedding for operators: which model computes vectors, which one serves, and the
+//! result of comparing two models. Only counts and names of models are returned, never a text, a
+//! query or a vector.
 
 use crate::caller::Caller;
 use crate::embedders::RECORD;
@@ -10,37 +10,37 @@ use crate::ports::Embedder;
 use remem_core::{ModelId, Permission, RecordKind};
 use serde_json::Value;
 
-/// How far vectors have been made for a tenant.
+/// The state of embedding for a tenant.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Embeddings {
-    /// The model that makes new ones, and their components.
+    /// Name and dimension of the model that computes new vectors.
     pub current: Option<(String, usize)>,
-    /// The model whose vectors answer searches.
+    /// Name of the model whose vectors answer searches.
     pub serving: Option<String>,
-    /// Texts that could have one.
+    /// Number of texts that can have a vector.
     pub texts: u64,
-    /// How many have one, by model; of a model that this host does not know any more, its number.
+    /// Number of vectors by model; a model that this host does not know any more is shown by its
+    /// number.
     pub vectors: Vec<(String, u64)>,
-    /// What a comparison of the current model with the one before it showed.
+    /// The result of comparing the current model with the previous one.
     pub comparison: Option<Compared>,
 }
 
-/// How alike two models answer, in thousandths.
+/// The result of comparing two models, in thousandths.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Compared {
-    /// How many of the old one's hits the new one finds.
+    /// Average share of the old model's hits that the new one finds.
     pub overlap: u64,
-    /// How often the old one's first hit is among the new one's.
+    /// Share of queries whose first hit by the old model is among the new one's hits.
     pub agreement: u64,
-    /// Questions that both were asked.
+    /// Number of queries that both were compared by.
     pub questions: u64,
-    /// Whether the new one may serve.
+    /// Whether the new model may serve.
     pub passed: bool,
 }
 
 impl Engine {
-    /// How far vectors have been made for the caller's tenant. A host that makes none has none to
-    /// tell of.
+    /// Returns the state of embedding for the caller's tenant; empty on a host without vectors.
     pub async fn embeddings(&self, caller: &Caller) -> Result<Embeddings, EngineError> {
         caller.require(Permission::MemoryAdmin)?;
         let tenant = caller.tenant();
@@ -49,19 +49,20 @@ impl Engine {
             return Ok(Embeddings::default());
         }
         let counts = store.vector_counts(tenant).await?;
-        let note = store.record(tenant, RecordKind::Progress, RECORD).await?;
+        let status = store.record(tenant, RecordKind::Progress, RECORD).await?;
         let number =
             |at: &Value, name: &str| at.get(name).and_then(Value::as_u64).unwrap_or_default();
-        let comparison = note.as_ref().and_then(|note| {
-            note.body
+        let comparison = status.as_ref().and_then(|status| {
+            status
+                .body
                 .get("comparison")
-                .map(|told| (told, note.body.get("held")))
+                .map(|comparison| (comparison, status.body.get("held")))
         });
-        let comparison = comparison.map(|(told, held)| Compared {
-            overlap: number(told, "overlap"),
-            agreement: number(told, "agreement"),
-            questions: number(told, "questions"),
-            passed: held.is_none_or(Value::is_null),
+        let comparison = comparison.map(|(comparison, rejected)| Compared {
+            overlap: number(comparison, "overlap"),
+            agreement: number(comparison, "agreement"),
+            questions: number(comparison, "questions"),
+            passed: rejected.is_none_or(Value::is_null),
         });
         let current = self.parts.embedders.current.as_ref();
         Ok(Embeddings {
@@ -80,6 +81,7 @@ impl Engine {
         })
     }
 
+    /// The name of a model, or its number if it is unknown.
     fn name_of(&self, id: ModelId) -> String {
         let models = &self.parts.embedders;
         let known = [&models.current, &models.previous]

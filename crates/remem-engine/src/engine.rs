@@ -1,4 +1,5 @@
-//! The engine: the parts that every operation shares. Operations themselves live one to a file.
+//! The engine: the parts that every operation shares, the clock, and idempotency keys. Operations
+//! themselves are in files of their own.
 
 use crate::bearer::Bearer;
 use crate::caller::Caller;
@@ -26,81 +27,81 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-/// The host's own secret, from which every keyed digest is derived. Lives outside the database.
+/// The host's own secret, from which every keyed digest is derived. It is stored outside the
+/// database.
 #[derive(Clone)]
 pub struct HostKey(zeroize::Zeroizing<[u8; 32]>);
 
 impl HostKey {
-    /// From 32 random bytes.
+    /// Takes 32 random bytes as the secret.
     #[must_use]
     pub fn new(bytes: [u8; 32]) -> HostKey {
         HostKey(zeroize::Zeroizing::new(bytes))
     }
 
-    /// A key for one purpose: what is learnt about one use tells nothing about another.
+    /// Derives a key for one purpose. Keys of different purposes are independent: one that leaks
+    /// says nothing about another.
     #[must_use]
     pub fn derive(&self, purpose: &str) -> [u8; 32] {
         blake3::derive_key(purpose, self.0.as_ref())
     }
 }
 
-/// What an engine is made of. The binary fills it in; it is the only place that knows concrete
-/// types.
+/// The dependencies and settings that an engine is built from. The binary fills them in; it is the
+/// only place that knows the concrete types.
 pub struct Parts {
-    /// Where memory is kept.
+    /// Storage of entries, events and records.
     pub store: Arc<dyn Store>,
-    /// Where proposals are looked at; without one there are none.
+    /// Proposals waiting for a decision. The default stores none, which turns proposals off.
     pub review: Desk,
-    /// How it is decided about them.
+    /// Settings for approving proposals and for how they take effect.
     pub proposals: Settings,
-    /// Where tenants and keys are kept.
+    /// Storage of tenants and API keys.
     pub directory: Arc<dyn Directory>,
-    /// Accepts tokens of an issuer; without it only keys come in.
+    /// Verifies tokens of an external issuer. Without it, callers can authenticate by API key only.
     pub bearer: Option<Bearer>,
-    /// The time.
+    /// Source of the current time.
     pub clock: Arc<dyn Clock>,
-    /// Fresh names.
+    /// Source of fresh ids for entries, jobs and lease holders.
     pub ids: Arc<dyn Ids>,
-    /// Sends to webhooks.
+    /// HTTP client that delivers events to webhooks.
     pub post: Arc<dyn Post>,
-    /// Rewrites texts; without it they stay as they were made.
+    /// Language model that rewrites summaries. Without it they stay as the host composed them.
     pub model: Option<ModelPort>,
-    /// What webhooks are sent, as the wire writes it.
+    /// Renders an event as the body of a webhook delivery, in the JSON of the wire.
     pub envelope: Envelope,
-    /// Limits.
+    /// Limits and defaults that hold for every tenant.
     pub policy: Policy,
-    /// Registered secrets.
+    /// Secrets that the operator registered for redaction.
     pub secrets: Secrets,
-    /// The host's own secret.
+    /// The host's own secret, for keyed digests.
     pub key: HostKey,
-    /// Seals the secrets that callers bring; without it the vault is off.
+    /// Key that encrypts the secrets callers store; without it the vault is off.
     pub vault: Option<VaultKey>,
-    /// Secrets that every run may resolve; filled where a host is there to be tested, and nowhere
-    /// else.
+    /// Secrets that every run may resolve. Empty except on hosts that are started to be tested.
     pub test_secrets: Vec<SecretValue>,
-    /// What this host supports.
+    /// Features that this host advertises.
     pub capabilities: Capabilities,
     /// Workflow definitions that every tenant can run.
     pub workflows: Vec<Workflow>,
-    /// Whether the seams for conformance checks are there, and the node types that they need.
+    /// Whether the test endpoints for conformance checks exist, and the node types that they need.
     pub seams: bool,
-    /// Agents that every tenant sees.
+    /// Agents that every tenant can use.
     pub agents: Vec<Agent>,
-    /// How long copies of the storage are kept, if the operator said so: an erasure report tells
-    /// it.
+    /// How long the operator keeps backups of the storage, if known: erasure reports state it.
     pub backups_kept_ms: Option<i64>,
-    /// How promises are read where a tenant has no rules of its own.
+    /// Rules for recognising commitments, for tenants without rules of their own.
     pub commitments: CommitmentRules,
-    /// How the agents of memories remember.
+    /// Which memories are workshop memories, and their settings.
     pub profiles: Profiles,
-    /// Makes vectors; without one search goes by words.
+    /// Embedding models. Without one, search uses words only.
     pub embedders: Embedders,
-    /// Where work is done that grows with what callers send.
+    /// Thread pool for work whose cost grows with what callers send.
     pub cpu: CpuPool,
 }
 
 impl Parts {
-    /// The parts that nothing works without; the others as small as can be.
+    /// Builds parts with the required dependencies; every optional part is off or at its default.
     #[must_use]
     pub fn new(
         store: Arc<dyn Store>,
@@ -138,13 +139,15 @@ impl Parts {
     }
 }
 
-/// The application. Cheap to share by `Arc`.
+/// The application: every operation is a method. Share it by `Arc`.
 pub struct Engine {
     pub(crate) parts: Parts,
-    /// The largest instant that the machine's clock has told: time never runs backwards here.
+    /// The largest instant that the machine's clock has reported: [`Engine::now`] never runs
+    /// backwards.
     high_water: AtomicI64,
-    /// The instant of each tenant's last commit when it was met first. Inside a tenant time never
-    /// runs backwards, so nothing that ended comes back; it is no other tenant's time.
+    /// Instant of each tenant's last commit, as read when this process first met the tenant. Inside
+    /// a tenant time never runs backwards, so nothing that ended comes back. One tenant's instant
+    /// never affects another's.
     last_commits: Mutex<HashMap<TenantId, Timestamp>>,
     pub(crate) feeds: Mutex<HashMap<TenantId, usize>>,
     pub(crate) passes: PassLog,
@@ -152,7 +155,7 @@ pub struct Engine {
 }
 
 impl Engine {
-    /// An engine of these parts.
+    /// Creates an engine; it starts no tasks.
     #[must_use]
     pub fn new(parts: Parts) -> Engine {
         Engine {
@@ -165,19 +168,19 @@ impl Engine {
         }
     }
 
-    /// What this host supports.
+    /// The features that this host advertises.
     #[must_use]
     pub fn capabilities(&self) -> Capabilities {
         self.parts.capabilities
     }
 
-    /// Whether the seams for conformance checks are there.
+    /// Whether the test endpoints for conformance checks exist here.
     #[must_use]
     pub fn has_seams(&self) -> bool {
         self.parts.seams
     }
 
-    /// The workflows that conformance checks may run here.
+    /// Ids of the workflows that conformance checks may run here.
     #[must_use]
     pub fn fixtures(&self) -> Vec<String> {
         let named = self
@@ -189,26 +192,26 @@ impl Engine {
         named.collect()
     }
 
-    /// How proposals come to have an effect here.
+    /// How approved proposals take effect on this host.
     #[must_use]
     pub fn activation(&self) -> crate::proposals::Activation {
         self.parts.proposals.activation
     }
 
-    /// The limits that hold for everyone.
+    /// Limits and defaults that hold for every tenant.
     #[must_use]
     pub fn policy(&self) -> &Policy {
         &self.parts.policy
     }
 
-    /// Which memories have which profile, for whoever may read memory.
+    /// Which memories have which profile. Needs permission to read memory.
     pub fn profiles(&self, caller: &Caller) -> Result<&Profiles, EngineError> {
         caller.require(Permission::MemoryRead)?;
         Ok(&self.parts.profiles)
     }
 
-    /// Now by the machine's clock, never earlier than it was before. What happens inside a tenant
-    /// goes by `now_for`.
+    /// The current time by the machine's clock, never earlier than it was before. For what happens
+    /// inside a tenant use `now_for`.
     #[must_use]
     pub fn now(&self) -> Timestamp {
         let now = self.parts.clock.now().0;
@@ -219,15 +222,15 @@ impl Engine {
         ))
     }
 
-    /// How far the machine's clock is behind the latest instant that it told, in milliseconds.
+    /// How far the machine's clock is behind the latest instant that it reported, in milliseconds.
     #[must_use]
     pub fn clock_behind_ms(&self) -> i64 {
         (self.now().0 - self.parts.clock.now().0).max(0)
     }
 
-    /// Tenants whose last commit was more than an hour ahead of now when they were met here, with
-    /// how far ahead they are, in milliseconds: their clock stands still until then, and what
-    /// expires, expires early. A host that wrote it had a wrong clock.
+    /// Tenants whose last commit was more than an hour in the future when this process first met
+    /// them, and by how many milliseconds. Until the clock catches up their time does not advance,
+    /// and entries expire early. The commit came from a host with a wrong clock.
     #[must_use]
     pub fn tenants_ahead(&self) -> Vec<(TenantId, i64)> {
         let now = self.now();
@@ -243,8 +246,8 @@ impl Engine {
         ahead
     }
 
-    /// Now, for acting on a tenant's memory: also never earlier than its last commit by any
-    /// process.
+    /// The current time for a tenant: like [`Engine::now`], and never earlier than the tenant's
+    /// last commit by any process.
     pub(crate) async fn now_for(&self, tenant: &TenantId) -> Result<Timestamp, EngineError> {
         let known = self
             .last_commits
@@ -263,7 +266,8 @@ impl Engine {
         ))
     }
 
-    /// Takes a tenant's stored clock into account, and tells if it is far ahead.
+    /// Reads the instant of a tenant's last commit into `last_commits`, and logs a warning if it is
+    /// far in the future.
     async fn meet(&self, tenant: &TenantId) -> Result<Timestamp, EngineError> {
         let last = self.parts.store.head(tenant).await?.at;
         sabotage!("a-tenant-s-clock-moves-every-tenant-s", {}, {
@@ -281,11 +285,12 @@ impl Engine {
         Ok(last)
     }
 
-    /// Writes down for `/metrics` how many tenants are ahead.
+    /// Sets the metric that counts tenants whose time is ahead.
     pub(crate) fn count_tenants_ahead(&self) {
         metrics::gauge!("remem_tenants_ahead").set(self.tenants_ahead().len() as f64);
     }
 
+    /// The snapshot that a read uses: now, once this node has at least the revision `at_least`.
     pub(crate) async fn read_at(
         &self,
         caller: &Caller,
@@ -298,7 +303,8 @@ impl Engine {
         Ok(ReadAt::Now(now))
     }
 
-    /// Waits until this node has `revision`: what makes "read your writes" hold on any node.
+    /// Waits until this node has `revision`, which makes "read your writes" hold on any node. Fails
+    /// with `NotReached` after the policy's longest wait.
     async fn wait_for(&self, tenant: &TenantId, revision: Revision) -> Result<(), EngineError> {
         let store = &self.parts.store;
         if store.head(tenant).await?.revision >= revision {
@@ -308,8 +314,8 @@ impl Engine {
         let reached = async {
             let mut watch = store.watch(tenant).await?;
             loop {
-                // The watch may not ring for other processes' commits, so look again every so
-                // often.
+                // Other processes' commits may not trigger the watch, so poll every 20 milliseconds
+                // as well.
                 let _ = tokio::time::timeout(Duration::from_millis(20), watch.changed()).await;
                 if store.head(tenant).await?.revision >= revision {
                     return Ok(());
@@ -321,7 +327,7 @@ impl Engine {
             .unwrap_or(Err(EngineError::NotReached))
     }
 
-    /// The limits and rules of a tenant, for acting without a caller.
+    /// The policy of a tenant, for work that has no caller.
     pub(crate) async fn policy_for(&self, tenant: &TenantId) -> Result<Policy, EngineError> {
         let found = self.parts.directory.tenant(tenant).await?;
         let shapes = found.map_or(self.parts.policy.shapes, |tenant| tenant.shapes);
@@ -331,6 +337,7 @@ impl Engine {
         })
     }
 
+    /// The policy of the caller's tenant.
     pub(crate) fn policy_of(&self, caller: &Caller) -> Policy {
         Policy {
             shapes: caller.shapes,
@@ -338,7 +345,8 @@ impl Engine {
         }
     }
 
-    /// What the tenant's texts are held against now.
+    /// The redaction rules of a tenant: the registered secrets and those of its vault. Cached; the
+    /// vault is checked again after `VAULT_RECHECK_MS`.
     pub(crate) async fn rules(&self, tenant: &TenantId) -> Result<Arc<Rules>, EngineError> {
         let secrets = &self.parts.secrets;
         let now = self.now();
@@ -350,8 +358,8 @@ impl Engine {
             return Ok(known.rules.clone());
         }
         let look = secrets.look(tenant);
-        // A tenant that does not exist has no vault, and asking the store for it could make its
-        // file.
+        // A tenant that does not exist has no vault, and reading its records could create its
+        // database file.
         let exists = self.parts.directory.tenant(tenant).await?.is_some();
         let records = if exists {
             self.vault_records(tenant).await?
@@ -371,7 +379,7 @@ impl Engine {
         Ok(secrets.learn(tenant, look, vault, now, values).await)
     }
 
-    /// Turns a caller's key and request into digests; nothing readable of either is kept.
+    /// Turns an idempotency key and its request into digests; nothing readable of either is stored.
     pub(crate) fn idempotency(
         &self,
         operation: &'static str,
@@ -396,8 +404,8 @@ impl Engine {
         }
         let secret = self.parts.key.derive("remembrancer idempotency v1");
         let digest = |bytes: &[u8]| *blake3::keyed_hash(&secret, bytes).as_bytes();
-        // A key for what is one user's own is that user's: whether others use the same one, they
-        // cannot tell.
+        // A key used in one user's own memory belongs to that user: other users who send the same
+        // key learn nothing about it.
         let key = match sabotage!(
             "keys-of-others-are-known",
             body.owner(),
@@ -415,9 +423,9 @@ impl Engine {
 }
 
 impl Engine {
-    /// What an earlier request with the same key and body was answered, if there was one. To be
-    /// asked before a keyed write is refused: a repetition is answered as the first time, also when
-    /// it could not be done any more. Another body under the same key is an error.
+    /// The committed result of an earlier request with the same key and body, if there was one.
+    /// Must be called before a keyed write is refused: a repetition gets the first answer even if
+    /// the write would no longer be possible. The same key with another body is an error.
     pub(crate) async fn first_answer(
         &self,
         tenant: &TenantId,
@@ -431,7 +439,8 @@ impl Engine {
             return Ok(None);
         };
         let now = self.now_for(tenant).await?;
-        // No record has this version: the batch does nothing, unless its key is known.
+        // No record has this version, so the commit conflicts and writes nothing, unless the store
+        // knows the key and replays its result.
         let never = Precondition::Version(u64::from(u32::MAX) << 16);
         let batch = Batch::new(tenant.clone(), now).idempotent(Some(idempotency.clone()));
         match self
@@ -447,14 +456,14 @@ impl Engine {
     }
 }
 
-/// A tenant whose last commit lies further ahead is told of.
+/// How far ahead a tenant's last commit must be before it is reported.
 const AHEAD_MS_MAX: i64 = 3_600_000;
 
-/// Other nodes' changes of a vault are noticed after so long.
+/// How long a tenant's vault is cached before changes by other nodes are looked for.
 const VAULT_LOOK_MS: i64 = 1_000;
 
-/// Names a state of a vault. Versions alone would not do: a secret that is deleted and set again
-/// begins at 1.
+/// Digest that identifies the content of a vault. Versions alone would not do: a secret that is
+/// deleted and set again begins at 1.
 fn state_of(records: &[Record]) -> [u8; 32] {
     let mut digest = Digest::default();
     for record in records {
@@ -469,26 +478,27 @@ fn state_of(records: &[Record]) -> [u8; 32] {
     *blake3::hash(&digest.0).as_bytes()
 }
 
-/// The meaning of a request as bytes, each part with its length, so that two different requests
-/// never look alike.
+/// The meaning of a request as bytes, each part with its length in front, so that two different
+/// requests never have the same bytes.
 #[derive(Clone, Default)]
 pub(crate) struct Digest(Vec<u8>);
 
 impl Digest {
+    /// Appends a part, with its length in front of it.
     pub fn part(&mut self, bytes: &[u8]) {
         self.0.extend((bytes.len() as u64).to_le_bytes());
         self.0.extend(bytes);
     }
 
-    /// Begins the digest of a request that is one user's alone although it names no memory.
+    /// Starts the digest of a request that belongs to one user although it names no memory.
     pub fn of_user(user: &PrincipalId) -> Digest {
         let mut digest = Digest::default();
         digest.part(format!("~{user}/-").as_bytes());
         digest
     }
 
-    /// Whose request it is, if it is one user's alone: it begins with the name of a memory of
-    /// theirs.
+    /// The user that the request belongs to, if it does: its first part names a memory of that
+    /// user.
     fn owner(&self) -> Option<String> {
         let (length, rest) = self.0.split_first_chunk::<8>()?;
         let first = rest.get(..usize::try_from(u64::from_le_bytes(*length)).ok()?)?;
@@ -496,6 +506,7 @@ impl Digest {
         memory_ref.owner().map(str::to_owned)
     }
 
+    /// The bytes collected so far.
     pub fn bytes(&self) -> &[u8] {
         &self.0
     }

@@ -1,121 +1,121 @@
-//! Why the engine did not do it. Surfaces map these; none of them carries content.
+//! The errors of engine operations. Surfaces map them to answers; none of them carries content.
 
 use crate::jobs::JobState;
 use crate::proposals::ProposalError;
 use remem_core::{Permission, Rejection, RunStatus, Trust};
 use remem_store::StoreError;
 
-/// A failed call.
+/// Why an operation failed.
 #[derive(Debug, thiserror::Error)]
 pub enum EngineError {
-    /// The request cannot be; the caller can mend it.
+    /// The request is invalid; the caller can correct it.
     #[error(transparent)]
     Rejected(#[from] Rejection),
-    /// The caller's key does not allow it.
+    /// The caller lacks this permission.
     #[error("this key lacks the scope {0}")]
     Forbidden(Permission),
-    /// The caller claims more trust than its key may vouch for.
+    /// The caller claims more trust than its key allows.
     #[error("this key vouches for {} at the most, not for {}", most.as_str(), claimed.as_str())]
     TrustTooHigh {
-        /// What was claimed.
+        /// The trust that was claimed.
         claimed: Trust,
-        /// The most that the key may vouch for.
+        /// The highest trust that the key allows.
         most: Trust,
     },
-    /// The thing named does not exist, or is not the caller's: both get the same answer, byte for
-    /// byte.
+    /// The named object does not exist or belongs to another user: both get the same answer, byte
+    /// for byte.
     #[error("{0} not found")]
     NotFound(&'static str),
-    /// The revision named by `atLeast` was not reached in time.
+    /// This node did not reach the revision named by `atLeast` in time.
     #[error("the revision asked for has not been reached on this node")]
     NotReached,
     /// A workspace file is not at the version that the caller named.
     #[error("the file is at another version")]
     FileConflict {
-        /// Where it is; 0 if it is not there.
+        /// The current version; 0 if the file does not exist.
         current_version: u64,
     },
-    /// A workspace file is too large.
+    /// A workspace file exceeds the limit.
     #[error("the file is too large")]
     FileTooLarge {
-        /// How large it may be, in bytes.
+        /// The largest size in bytes.
         limit: u64,
     },
-    /// No workflow of that name.
+    /// No workflow has this id.
     #[error("workflow not found")]
     UnknownWorkflow,
-    /// The run has ended, so that it cannot be cancelled any more.
+    /// The run has ended and cannot be cancelled.
     #[error("the run has ended")]
     RunEnded {
-        /// How.
+        /// The final status of the run.
         status: RunStatus,
     },
-    /// The run goes on, so that it cannot be forked yet.
+    /// The run has not ended and cannot be forked yet.
     #[error("the run has not ended yet")]
     RunGoesOn,
-    /// The run has no event at that position.
+    /// The run has no event at this position.
     #[error("the run has no such event")]
     UnknownSequence,
-    /// What a replay would have to read is gone.
+    /// The reads that a replay needs are no longer recorded.
     #[error("what the run read is not kept any more")]
     ReplayUnavailable {
-        /// The position asked for.
+        /// The event to replay from.
         from_seq: u64,
-        /// The run asked for.
+        /// The run to replay.
         source_run: String,
-        /// `retention_expired` or `event_log_unavailable`.
+        /// The reason: `retention_expired` or `event_log_unavailable`.
         reason: &'static str,
     },
-    /// The tenant has no webhook of that name.
+    /// The tenant has no webhook with this id.
     #[error("webhook not found")]
     NoWebhook,
-    /// The vault has a secret of this name.
+    /// The vault has a secret with this name already.
     #[error("a secret of this name exists")]
     SecretExists,
-    /// This host keeps no secrets.
+    /// The vault is off on this host.
     #[error("the vault is off: set vault.key_file or REMEM_VAULT_KEY")]
     VaultOff,
-    /// A secret of the tenant cannot be opened, so nothing can be held against it.
+    /// A secret of the tenant cannot be decrypted, so texts cannot be redacted.
     #[error("a secret of this tenant cannot be opened: the vault key is missing or another one")]
     VaultLocked,
-    /// Nothing here can tell what a query means.
+    /// No embedding model is available for a search by meaning.
     #[error(
         "this host cannot search by meaning now: it has no embedding model, or that does not answer"
     )]
     NoEmbedder,
-    /// The job has ended, so that it cannot be cancelled any more.
+    /// The job has ended and cannot be cancelled.
     #[error("the job has ended")]
     JobEnded {
-        /// How.
+        /// The final state of the job.
         state: JobState,
     },
-    /// A commitment does not stand so that this could be done with it.
+    /// The commitment's state does not allow the operation.
     #[error("the commitment is {}", state.as_str())]
     CommitmentState {
-        /// How it stands.
+        /// The current state of the commitment.
         state: remem_core::commitment::State,
     },
-    /// A pass cannot do what it is asked for, however often it is tried.
+    /// A pass cannot do a job, however often it is tried.
     #[error("the pass refused the work: {code}")]
     WorkRefused {
-        /// For programs, stable.
+        /// Stable error code for programs.
         code: &'static str,
-        /// Facts without content.
+        /// Facts about the cause, without content.
         details: serde_json::Map<String, serde_json::Value>,
     },
-    /// Something about a proposal.
+    /// An operation on a proposal failed.
     #[error(transparent)]
     Proposal(#[from] ProposalError),
-    /// Too many streams are open.
+    /// The tenant has too many open event streams.
     #[error("too many event streams are open")]
     TooManyFeeds,
-    /// The store could not do it.
+    /// The store failed or is busy.
     #[error(transparent)]
     Store(StoreError),
 }
 
 impl EngineError {
-    /// A stable name for what is kept of it.
+    /// A stable code for records and logs.
     #[must_use]
     pub fn code(&self) -> &'static str {
         match self {
@@ -144,17 +144,16 @@ impl From<StoreError> for EngineError {
 /// Why a key or a token was not accepted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Denied {
-    /// No key, or none that this host knows, or a token that it does not accept. They are the same
-    /// to a caller.
+    /// No key, an unknown key, or a token that is not accepted. All get the same answer.
     #[error("a valid API key or token is needed: send Authorization: Bearer <key>")]
     Unknown,
-    /// The key's time is over.
+    /// The key or token has expired.
     #[error("this API key has expired")]
     Expired,
-    /// The key was revoked.
+    /// The key was revoked, or the issuer removed the key that signed the token.
     #[error("this API key was revoked")]
     Revoked,
-    /// The directory cannot be read now.
+    /// Keys cannot be checked because the directory or the issuer cannot be reached.
     #[error("keys cannot be checked at the moment")]
     Unavailable,
 }

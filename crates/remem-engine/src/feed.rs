@@ -10,16 +10,17 @@ use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 use tokio::sync::watch;
 
-/// How long a stream waits before it looks again on its own: commits of other processes do not
-/// ring.
+/// How long a stream waits before it reads again: commits of other processes trigger no
+/// notification.
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
 
-/// Pages that one call looks through where nothing is for the caller.
+/// Pages that one call reads, at most, if none of their events is visible to the caller.
 const PAGES_MAX: u32 = 64;
 
 impl Engine {
-    /// Events after `after` that the caller may know of, oldest first, and the position that was
-    /// reached: what is hidden is passed over, so that nobody waits behind it.
+    /// Returns the events after `after` that the caller may see, oldest first, and the position
+    /// that was reached. Hidden events are passed over, so that a reader never gets stuck behind
+    /// them.
     pub async fn events(
         &self,
         caller: &Caller,
@@ -29,13 +30,13 @@ impl Engine {
         caller.require(Permission::MemoryRead)?;
         let page_max = self.parts.policy.events_page_max;
         let limit = limit.filter(|n| *n > 0).unwrap_or(page_max).min(page_max) as usize;
-        let mut shown = Vec::new();
+        let mut visible = Vec::new();
         let mut reached = after;
-        let mut sight = Sight::of(caller.actor());
+        let mut visibility = Sight::of(caller.actor());
         let rules = self.rules(caller.tenant()).await?;
         for number in 0..PAGES_MAX {
-            // The first page is as long as what is wanted: mostly nothing is hidden.
-            let asked = if number == 0 {
+            // The first page has the wanted size: mostly no event is hidden.
+            let page_size = if number == 0 {
                 u32::try_from(limit).unwrap_or(page_max)
             } else {
                 page_max
@@ -43,31 +44,31 @@ impl Engine {
             let page = self
                 .parts
                 .store
-                .events(caller.tenant(), reached, asked)
+                .events(caller.tenant(), reached, page_size)
                 .await?;
-            let full = page.len() == asked as usize;
+            let full = page.len() == page_size as usize;
             for mut event in page {
-                sight::review(&rules, &mut event);
+                visibility::review(&rules, &mut event);
                 sabotage!("streams-stop-at-what-is-hidden", reached = event.seq);
-                shown.extend(sight.shown(self, caller.tenant(), event).await?);
-                if shown.len() == limit {
-                    return Ok((shown, reached));
+                visible.extend(visibility.shown(self, caller.tenant(), event).await?);
+                if visible.len() == limit {
+                    return Ok((visible, reached));
                 }
             }
             if !full {
                 break;
             }
         }
-        Ok((shown, reached))
+        Ok((visible, reached))
     }
 
-    /// The newest event's position: where "from now on" begins.
+    /// The position of the newest event, from which a stream of new events starts.
     pub async fn newest(&self, caller: &Caller) -> Result<Seq, EngineError> {
         caller.require(Permission::MemoryRead)?;
         Ok(self.parts.store.head(caller.tenant()).await?.seq)
     }
 
-    /// Opens a stream of the caller's events after `after`. It pulls page by page, so a reader that
+    /// Opens a stream of the caller's events after `after`. It reads page by page, so a reader that
     /// stops costs one page.
     pub async fn feed(self: &Arc<Self>, caller: &Caller, after: Seq) -> Result<Feed, EngineError> {
         caller.require(Permission::MemoryRead)?;
@@ -80,7 +81,7 @@ impl Engine {
         })
     }
 
-    /// One of the tenant's places for open streams.
+    /// Takes one of the tenant's places for open streams.
     pub(crate) fn feed_place(self: &Arc<Self>, caller: &Caller) -> Result<FeedPlace, EngineError> {
         let mut feeds = self.feeds.lock().unwrap_or_else(PoisonError::into_inner);
         let open = feeds.entry(caller.tenant().clone()).or_default();
@@ -95,8 +96,7 @@ impl Engine {
     }
 }
 
-/// A place for an open stream: the number of streams of a tenant is bounded. Dropping it frees the
-/// place.
+/// A place among the tenant's open streams, whose number is bounded. Dropping it frees the place.
 pub(crate) struct FeedPlace {
     engine: Arc<Engine>,
     tenant: TenantId,
@@ -117,8 +117,8 @@ pub struct Feed {
 }
 
 impl Feed {
-    /// The next events, at least one; waits for them. `None` once the caller's key is no longer
-    /// good.
+    /// Waits for the next events and returns at least one. `None` once the caller's key is no
+    /// longer valid.
     pub async fn next(&mut self) -> Result<Option<Vec<Event>>, EngineError> {
         let engine = self.place.engine().clone();
         loop {
@@ -134,7 +134,7 @@ impl Feed {
                 continue;
             }
             if let Ok(Err(_)) = tokio::time::timeout(LOOK_AGAIN, self.watch.changed()).await {
-                // The store closed the tenant's file for want of use; ask it for a new bell.
+                // The store closed the tenant's idle file: get a new watch.
                 self.watch = engine.parts.store.watch(self.caller.tenant()).await?;
             }
         }

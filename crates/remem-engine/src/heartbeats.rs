@@ -1,6 +1,6 @@
-//! Heartbeats: predicates over a memory that the host looks at every so often. A look is bounded in
-//! time, and no two overlap: each moves the instant of the next on the condition that nobody else
-//! did. Only a change is told to commitments.
+//! Heartbeats: predicates over a memory that the host evaluates at intervals. An evaluation is
+//! bounded in time, and no two overlap: each moves the instant of the next one, under the condition
+//! that no other process did. Only a change is reported to commitments.
 
 use crate::caller::Caller;
 use crate::commitments::NewCommitment;
@@ -21,64 +21,64 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use std::time::Duration;
 
-/// What a caller sets.
+/// A heartbeat that a caller sets.
 #[derive(Clone, Debug, Default)]
 pub struct NewHeartbeat {
-    /// The memory that is looked at.
+    /// The memory to evaluate.
     pub memory_ref: String,
-    /// What it is that may be so, as commitments wait for it.
+    /// The statement to report, for which commitments wait.
     pub key: String,
-    /// It is so when a live entry of the memory carries this tag.
+    /// The predicate: the statement holds while a live entry of the memory has this tag.
     pub tag: String,
-    /// Seconds from one look to the next; what is too short becomes the shortest that this host
-    /// allows.
+    /// Seconds between evaluations, raised to the shortest interval that this host allows.
     pub every_seconds: u32,
-    /// Whether it looks.
+    /// Whether the heartbeat is active.
     pub enabled: bool,
 }
 
-/// A heartbeat, as its record holds it.
+/// A heartbeat, as its record stores it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Heartbeat {
-    /// Its name.
+    /// The id of the heartbeat.
     pub id: String,
-    /// The memory that is looked at.
+    /// The memory to evaluate.
     pub memory_ref: String,
-    /// The normal form of what may be so.
+    /// The normal form of the statement.
     pub key: String,
-    /// It is so when a live entry carries this tag.
+    /// The statement holds while a live entry has this tag.
     pub tag: String,
-    /// Milliseconds from one look to the next.
+    /// Interval between evaluations in milliseconds.
     pub every_ms: i64,
-    /// Whether it looks.
+    /// Whether the heartbeat is active.
     pub enabled: bool,
-    /// What the last look that ended in time found.
+    /// Whether the statement held at the last evaluation that ended in time.
     #[serde(default)]
     pub holds: Option<bool>,
-    /// How the last look ended: `ok`, `timeout` or `error`.
+    /// How the last evaluation ended: `ok`, `timeout` or `error`.
     #[serde(default)]
     pub last_status: Option<String>,
-    /// When it was.
+    /// When the last evaluation ended.
     #[serde(default)]
     pub last_at: Option<i64>,
-    /// Digest of what a conformance check said it saw; none on any other host.
+    /// Digest of what a conformance check reported; absent on any other host.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     observed: Option<String>,
 }
 
-/// What one look came to.
+/// The result of one evaluation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Beat {
-    /// `ok`, `timeout` or `error`.
+    /// How it ended: `ok`, `timeout` or `error`.
     pub status: &'static str,
-    /// Whether it is other than it was.
+    /// Whether the statement changed between true and false.
     pub changed: bool,
-    /// The commitments that fired.
+    /// Ids of the commitments that fired.
     pub fired: Vec<String>,
 }
 
 impl Heartbeat {
+    /// The body of the heartbeat's record.
     fn to_map(&self) -> Map<String, Value> {
         if let Ok(Value::Object(map)) = serde_json::to_value(self) {
             map
@@ -87,14 +87,14 @@ impl Heartbeat {
         }
     }
 
+    /// Reads a heartbeat from its record.
     fn read(record: &Record) -> Result<Heartbeat, EngineError> {
         let read = serde_json::from_value(Value::Object(record.body.clone()));
         read.map_err(|_| StoreError::Damaged("a heartbeat cannot be read").into())
     }
 }
 
-/// The part of a name behind `~/` or the caller's own `~user/`; `None` if it is none of the
-/// caller's own.
+/// The part of an id after `~/` or the caller's own `~user/`; `None` if it has no such prefix.
 fn own_part<'a>(caller: &Caller, id: &'a str) -> Option<&'a str> {
     let rest = id.strip_prefix('~')?;
     rest.strip_prefix('/').or_else(|| {
@@ -103,24 +103,23 @@ fn own_part<'a>(caller: &Caller, id: &'a str) -> Option<&'a str> {
     })
 }
 
-/// What a heartbeat over a memory is called everywhere. Over one user's own its name begins with
-/// whose it is: so no two users are in each other's way, and every event of it tells who may know
-/// of it.
+/// The full id of a heartbeat over a memory. Over a memory of one user it begins with that user's
+/// name: so users cannot collide, and every event of the heartbeat shows who may see it.
 fn full_name(caller: &Caller, id: &str, memory_ref: &MemoryRef) -> Option<String> {
     let own = own_part(caller, id);
-    let plain = own.unwrap_or(id);
+    let name = own.unwrap_or(id);
     match memory_ref.owner() {
-        _ if !is_name(plain) => None,
+        _ if !is_name(name) => None,
         Some(owner) => Some(sabotage!(
             "heartbeats-share-their-names",
-            format!("~{owner}/{plain}"),
-            plain.to_owned()
+            format!("~{owner}/{name}"),
+            name.to_owned()
         )),
-        None => own.is_none().then(|| plain.to_owned()),
+        None => own.is_none().then(|| name.to_owned()),
     }
 }
 
-/// What a caller may mean by a name, in this order.
+/// The full ids that a caller may mean by an id, in this order.
 fn names(caller: &Caller, id: &str) -> Vec<String> {
     let user = caller.principal();
     let own = own_part(caller, id);
@@ -128,13 +127,13 @@ fn names(caller: &Caller, id: &str) -> Vec<String> {
         return Vec::new();
     }
     match own {
-        Some(plain) => vec![format!("~{user}/{plain}")],
+        Some(name) => vec![format!("~{user}/{name}")],
         None => vec![format!("~{user}/{id}"), id.to_owned()],
     }
 }
 
 impl Engine {
-    /// Sets a heartbeat, or another under its name.
+    /// Creates a heartbeat, or replaces the one with this id.
     pub async fn put_heartbeat(
         &self,
         caller: &Caller,
@@ -161,11 +160,11 @@ impl Engine {
                 check_name(rules.redactor(), field, name)?
             );
         }
-        let shape = Rejection::Invalid {
+        let malformed = Rejection::Invalid {
             field: "key",
             rule: "must be a short statement, such as \"invoice cleared\"",
         };
-        let key = infer::observation_key(&new.key).ok_or(shape)?;
+        let key = infer::observation_key(&new.key).ok_or(malformed)?;
         if new.tag.is_empty() || new.tag.chars().count() > self.parts.policy.tag_chars_max {
             return Err(Rejection::Invalid {
                 field: "tag",
@@ -176,7 +175,7 @@ impl Engine {
         let known = self.all_heartbeats(caller.tenant()).await?;
         let limit = self.parts.policy.heartbeats_max as u64;
         let actual = known.len() as u64 + 1;
-        if actual > limit && known.iter().all(|one| one.id != *id) {
+        if actual > limit && known.iter().all(|heartbeat| heartbeat.id != *id) {
             return Err(Rejection::TooLarge {
                 field: "heartbeats",
                 unit: "items",
@@ -226,7 +225,7 @@ impl Engine {
         self.review_heartbeat(caller, heartbeat).await
     }
 
-    /// The heartbeat of that name.
+    /// Returns the heartbeat with this id.
     pub async fn heartbeat(&self, caller: &Caller, id: &str) -> Result<Heartbeat, EngineError> {
         caller.require(Permission::MemoryRead)?;
         let heartbeat = self.load_heartbeat(caller, id).await?;
@@ -251,7 +250,7 @@ impl Engine {
         Ok(heartbeat)
     }
 
-    /// The caller's own of that name, or the tenant's.
+    /// Reads the caller's own heartbeat with this id, or else the tenant's.
     async fn load_heartbeat(&self, caller: &Caller, id: &str) -> Result<Heartbeat, EngineError> {
         for name in names(caller, id) {
             if let Some(record) = self
@@ -266,14 +265,14 @@ impl Engine {
         Err(EngineError::NotFound("heartbeat"))
     }
 
-    /// The tenant's heartbeats, by name.
+    /// Lists the tenant's heartbeats that the caller may see, by id.
     pub async fn heartbeats(&self, caller: &Caller) -> Result<Vec<Heartbeat>, EngineError> {
         caller.require(Permission::MemoryRead)?;
         let mut all = self.all_heartbeats(caller.tenant()).await?;
-        all.retain(|one| {
+        all.retain(|heartbeat| {
             sabotage!(
                 "anybody-sees-heartbeats",
-                MemoryRef::parse(&one.memory_ref)
+                MemoryRef::parse(&heartbeat.memory_ref)
                     .is_none_or(|memory_ref| caller.may_see(&memory_ref)),
                 true
             )
@@ -285,6 +284,7 @@ impl Engine {
         Ok(reviewed)
     }
 
+    /// Reads all heartbeats of a tenant.
     async fn all_heartbeats(&self, tenant: &TenantId) -> Result<Vec<Heartbeat>, EngineError> {
         let limit = u32::try_from(self.parts.policy.heartbeats_max).unwrap_or(u32::MAX);
         let records = self
@@ -295,7 +295,7 @@ impl Engine {
         records.iter().map(Heartbeat::read).collect()
     }
 
-    /// Takes a heartbeat away.
+    /// Deletes a heartbeat of the tenant.
     pub async fn remove_heartbeat(&self, caller: &Caller, id: &str) -> Result<(), EngineError> {
         caller.require(Permission::MemoryAdmin)?;
         let id = self.load_heartbeat(caller, id).await?.id;
@@ -311,7 +311,7 @@ impl Engine {
         Ok(())
     }
 
-    /// A look whose time has come.
+    /// Evaluates a heartbeat that is due, and records the result.
     pub(crate) async fn beat(
         &self,
         tenant: &TenantId,
@@ -319,10 +319,10 @@ impl Engine {
         fence: Option<&Fence>,
     ) -> Result<Fired, EngineError> {
         let heartbeat = Heartbeat::read(&record)?;
-        let seen = self.look(tenant, &heartbeat).await;
+        let result = self.look(tenant, &heartbeat).await;
         Ok(
             if self
-                .beaten(tenant, &record, heartbeat, seen, fence)
+                .beaten(tenant, &record, heartbeat, result, fence)
                 .await?
                 .is_some()
             {
@@ -333,24 +333,26 @@ impl Engine {
         )
     }
 
-    /// What is so now; `Err` is how the look ended otherwise. It never takes longer than this host
-    /// allows.
+    /// Evaluates a heartbeat; an `Err` is the status of an evaluation that failed. It never takes
+    /// longer than the policy allows.
     async fn look(&self, tenant: &TenantId, heartbeat: &Heartbeat) -> Result<bool, &'static str> {
         self.in_time(self.holds(tenant, heartbeat)).await
     }
 
+    /// Limits the time of an evaluation, and converts its errors to a status.
     async fn in_time(
         &self,
-        look: impl Future<Output = Result<bool, EngineError>>,
+        evaluation: impl Future<Output = Result<bool, EngineError>>,
     ) -> Result<bool, &'static str> {
         let limit = Duration::from_millis(self.parts.policy.heartbeat_runtime_ms_max);
-        match tokio::time::timeout(limit, look).await {
+        match tokio::time::timeout(limit, evaluation).await {
             Ok(Ok(holds)) => Ok(holds),
             Ok(Err(_)) => Err("error"),
             Err(_) => sabotage!("a-slow-look-is-believed", Err("timeout"), Ok(true)),
         }
     }
 
+    /// Whether a live entry of the memory has the heartbeat's tag.
     async fn holds(&self, tenant: &TenantId, heartbeat: &Heartbeat) -> Result<bool, EngineError> {
         let Some(memory_ref) = MemoryRef::parse(&heartbeat.memory_ref) else {
             return Ok(false);
@@ -376,26 +378,26 @@ impl Engine {
         Ok(!found.is_empty())
     }
 
-    /// Tells what a look found, and notes it; `None` if somebody else looked meanwhile. Whoever
-    /// waits is told first: should this process end in between, the next look finds the change
-    /// anew, and telling twice does nothing.
+    /// Reports and records the result of an evaluation; `None` if another process evaluated
+    /// meanwhile. The change is reported to commitments first: if this process ends in between, the
+    /// next evaluation finds the same change, and reporting it twice does nothing.
     pub(crate) async fn beaten(
         &self,
         tenant: &TenantId,
         record: &Record,
         mut heartbeat: Heartbeat,
-        seen: Result<bool, &'static str>,
+        result: Result<bool, &'static str>,
         fence: Option<&Fence>,
     ) -> Result<Option<Beat>, EngineError> {
         let now = self.now_for(tenant).await?;
         let before = heartbeat.holds;
-        let (status, changed) = match seen {
+        let (status, changed) = match result {
             Ok(holds) => ("ok", before != Some(holds)),
             Err(status) => (status, false),
         };
         let mut fired = Vec::new();
         if let (Ok(holds), true, Some(memory_ref)) =
-            (seen, changed, MemoryRef::parse(&heartbeat.memory_ref))
+            (result, changed, MemoryRef::parse(&heartbeat.memory_ref))
         {
             fired = self
                 .tell(tenant, &memory_ref, heartbeat.key.clone(), holds)
@@ -454,22 +456,23 @@ impl Engine {
     }
 }
 
-/// What one look of a conformance check came to.
+/// The result of one evaluation by a conformance check.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Tick {
-    /// `ok`, `timeout` or `error`.
+    /// How it ended: `ok`, `timeout` or `error`.
     pub status: &'static str,
-    /// Whether the predicate is other than it was.
+    /// Whether the statement changed between true and false.
     pub changed: bool,
-    /// Runs that were started because of it.
+    /// Number of runs that were started because of it.
     pub runs: u64,
 }
 
-/// The memory that heartbeats of conformance checks look at, and what a change starts.
+/// The memory of heartbeats of conformance checks.
 const CHECKED_MEMORY: &str = "mem://conformance/heartbeats";
+/// The workflow that a change starts.
 const CHECKED_WORKFLOW: &str = "conformance-noop";
 
-/// What the heartbeat of that name is about.
+/// The statement of the check's heartbeat with this id.
 fn checked_key(id: &str) -> String {
     format!(
         "the watched thing {} has changed",
@@ -478,9 +481,9 @@ fn checked_key(id: &str) -> String {
 }
 
 impl Engine {
-    /// A look of a conformance check, which says what was seen and how long the look takes.
-    /// Everything but the look itself is as ever. The predicate turns over whenever something else
-    /// is seen than the last time.
+    /// Evaluates a heartbeat of a conformance check, which supplies what was observed and how long
+    /// that takes. All else is as usual. The statement changes between true and false whenever the
+    /// observation differs from the last one.
     pub async fn tick_heartbeat(
         &self,
         caller: &Caller,
@@ -525,22 +528,22 @@ impl Engine {
             .ok_or(EngineError::NotFound("heartbeat"))?;
         let mut heartbeat = Heartbeat::read(&record)?;
         let digest = blake3::hash(observed.to_string().as_bytes()).to_hex()[..32].to_owned();
-        let same = heartbeat.observed.as_ref() == Some(&digest);
-        let holds = if same {
+        let is_unchanged = heartbeat.observed.as_ref() == Some(&digest);
+        let holds = if is_unchanged {
             heartbeat.holds.unwrap_or(true)
         } else {
             !heartbeat.holds.unwrap_or(false)
         };
-        let slow = async {
+        let evaluation = async {
             tokio::time::sleep(Duration::from_millis(slow_ms)).await;
             Ok(holds)
         };
-        let seen = self.in_time(slow).await;
-        if seen.is_ok() {
+        let result = self.in_time(evaluation).await;
+        if result.is_ok() {
             heartbeat.observed = Some(digest);
         }
         let beat = self
-            .beaten(tenant, &record, heartbeat, seen, None)
+            .beaten(tenant, &record, heartbeat, result, None)
             .await?
             .ok_or(StoreError::Busy)?;
         let mut runs = 0;
@@ -555,7 +558,7 @@ impl Engine {
         })
     }
 
-    /// Somebody waits for the predicate, so that a change has something to start.
+    /// Creates a commitment that waits for the statement, so that a change has a run to start.
     async fn await_tick(&self, caller: &Caller, id: &str) -> Result<(), EngineError> {
         let delivery = Delivery {
             workflow_id: Some(CHECKED_WORKFLOW.to_owned()),
@@ -579,7 +582,7 @@ impl Engine {
     }
 }
 
-/// The next look, on the grid of the last one: looks that were missed become one.
+/// The next evaluation, on the grid of the last one: missed ones are combined into one.
 fn next(due: Option<Timestamp>, every_ms: i64, now: Timestamp) -> Timestamp {
     let due = due.unwrap_or(now);
     let missed = (now.0 - due.0).max(0) / every_ms.max(1);

@@ -1,5 +1,5 @@
-//! Tenants and keys: who may come in, and with which rights. Keys are shown once and kept as keyed
-//! hashes.
+//! Tenants and API keys: who may authenticate, and with which permissions. Keys are shown once and
+//! stored as keyed hashes.
 
 use crate::caller::{Caller, Proof};
 use crate::engine::Engine;
@@ -11,59 +11,62 @@ use remem_core::{Permission, PrincipalId, Rejection, ShapePolicy, TenantId, Time
 use remem_store::{KeyHash, KeyRecord, StoreError, Tenant};
 use zeroize::Zeroizing;
 
-/// A key that was just made: the only time its text is seen.
+/// The result of creating a key: the only time that its text is available.
 pub struct NewKey {
-    /// The key.
+    /// The text of the key.
     pub text: Zeroizing<String>,
-    /// What is kept of it.
+    /// The stored record of the key.
     pub record: KeyRecord,
 }
 
-/// What a new key should be.
+/// The properties of a key to be created.
 #[derive(Clone, Debug)]
 pub struct KeyRequest {
-    /// The tenant it opens; created if it does not exist.
+    /// The tenant of the key; created if it does not exist.
     pub tenant: TenantId,
-    /// What a person calls it.
+    /// A label for people.
     pub label: String,
-    /// What it allows.
+    /// The permissions of the key.
     pub permissions: Vec<Permission>,
-    /// From when it is refused.
+    /// When the key expires.
     pub expires_at: Option<Timestamp>,
-    /// Who acts with it; the key itself if absent.
+    /// The user that acts with the key; the key itself if absent.
     pub principal: Option<PrincipalId>,
-    /// The most that it may vouch for. Absent, a caller's new key gets `model`, and one that the
-    /// host makes itself has no ceiling.
+    /// The highest trust that the key may claim for its writes. If absent, a key created by a
+    /// caller gets the default trust of that caller, and one that the host creates itself has no
+    /// limit.
     pub trust: Option<Trust>,
 }
 
-/// Who a caller is, as its key or token proved.
+/// The identity and rights of a caller, as its key or token proved them.
 #[derive(Clone, Debug)]
 pub struct Whoami {
-    /// The tenant whose memory it reaches, the only one.
+    /// The only tenant whose data it can reach.
     pub tenant: TenantId,
-    /// The user it acts as.
+    /// The user that it acts as.
     pub principal: PrincipalId,
-    /// What it may do.
+    /// The permissions of its key or token.
     pub permissions: Vec<Permission>,
-    /// The most that it may vouch for; `None` where nobody said, which is everything.
+    /// The highest trust that its writes may claim; `None` where no limit was set.
     pub trust: Option<Trust>,
-    /// The id of its key; a token has none.
+    /// The id of its key; absent for a token.
     pub key: Option<PrincipalId>,
-    /// From when it is refused, if that is known.
+    /// When the key or token expires, if known.
     pub until: Option<Timestamp>,
 }
 
+/// Characters of a label, at most.
 const LABEL_CHARS_MAX: usize = 100;
-/// Who acts in commands that open the data themselves.
+/// The user of commands that open the data themselves.
 const LOCAL: &str = "local";
 
-/// Names that the host itself acts under: nobody from outside is called so.
+/// Whether a name is one that the host itself acts under, which no caller may have.
 pub(crate) fn is_of_the_host(name: &str) -> bool {
     name == LOCAL || name == crate::commitments::fire::HOST
 }
 
 impl Engine {
+    /// The keyed hash under which a key is stored.
     fn key_hash(&self, text: &str) -> KeyHash {
         *blake3::keyed_hash(
             &self.parts.key.derive("remembrancer api key v1"),
@@ -72,7 +75,7 @@ impl Engine {
         .as_bytes()
     }
 
-    /// Who holds this key, or whom this token proves. What is shaped like a token is one, where
+    /// Authenticates a key or a token. A text that is shaped like a token is treated as one, where
     /// tokens are accepted.
     pub async fn authenticate(&self, text: &str) -> Result<Caller, Denied> {
         if let Some(caller) = self.caller_by_token(text).await {
@@ -81,7 +84,7 @@ impl Engine {
         self.caller_of(self.key_hash(text)).await
     }
 
-    /// Whether the caller's key or token is still good: what ends a long stream when it is not.
+    /// Checks that the caller's key or token is still valid. Long streams end when it is not.
     pub async fn still_valid(&self, caller: &Caller) -> Result<(), Denied> {
         match &caller.proof {
             Proof::Local | Proof::LocalForAll => Ok(()),
@@ -90,6 +93,7 @@ impl Engine {
         }
     }
 
+    /// The caller that a key identifies.
     async fn caller_of(&self, hash: KeyHash) -> Result<Caller, Denied> {
         let found = self
             .parts
@@ -97,8 +101,8 @@ impl Engine {
             .find_key(&hash)
             .await
             .map_err(|_| Denied::Unavailable)?;
-        // The lookup compared keyed hashes, which an outsider cannot steer; this comparison takes
-        // the same time anyway.
+        // The lookup compared keyed hashes, which an attacker cannot choose; this comparison takes
+        // constant time nevertheless.
         let record = found
             .filter(|r| blake3::Hash::from_bytes(r.hash) == blake3::Hash::from_bytes(hash))
             .ok_or(Denied::Unknown)?;
@@ -129,7 +133,7 @@ impl Engine {
         })
     }
 
-    /// A caller with every right inside `tenant`, for commands that open the data themselves.
+    /// A caller with every permission inside `tenant`, for local commands.
     pub async fn local_caller(&self, tenant: &TenantId) -> Result<Caller, EngineError> {
         let found = self
             .parts
@@ -148,8 +152,8 @@ impl Engine {
         })
     }
 
-    /// A caller who reads the memories of all users of `tenant` and changes nothing, for commands
-    /// that open the data themselves and carry all of it elsewhere.
+    /// A caller that reads the memories of all users of `tenant` and changes nothing, for local
+    /// commands that export all data.
     pub async fn local_reader_of_all(&self, tenant: &TenantId) -> Result<Caller, EngineError> {
         Ok(Caller {
             permissions: vec![Permission::MemoryRead],
@@ -158,7 +162,8 @@ impl Engine {
         })
     }
 
-    /// What the caller's key or token proved. Needs no scope: it tells callers of themselves alone.
+    /// Returns what the caller's key or token proved. It needs no permission, since it returns only
+    /// the caller's own identity.
     pub async fn whoami(&self, caller: &Caller) -> Result<Whoami, EngineError> {
         let record = match &caller.proof {
             Proof::Key(hash) => self.parts.directory.find_key(hash).await?,
@@ -178,7 +183,7 @@ impl Engine {
         })
     }
 
-    /// Creates a tenant or changes its settings; answers whether it is new.
+    /// Creates a tenant or changes its settings, and returns whether it is new.
     pub async fn put_tenant(
         &self,
         caller: &Caller,
@@ -191,7 +196,7 @@ impl Engine {
         self.ensure_tenant(id, shapes).await
     }
 
-    /// As `put_tenant`, for the host itself.
+    /// Creates a tenant as `put_tenant` does, for the host itself.
     pub async fn ensure_tenant(
         &self,
         id: TenantId,
@@ -208,14 +213,15 @@ impl Engine {
             .await?)
     }
 
-    /// All tenants.
+    /// Lists all tenants; for administrators of the host.
     pub async fn tenants(&self, caller: &Caller) -> Result<Vec<Tenant>, EngineError> {
         caller.require(Permission::HostAdmin)?;
         Ok(self.parts.directory.tenants().await?)
     }
 
-    /// Makes a key. A caller reaches its own tenant with `keys:manage` and every tenant with
-    /// `host:admin`, and can never give a right it does not hold, nor more trust than its own.
+    /// Creates a key: for the caller's own tenant with `keys:manage`, for every tenant with
+    /// `host:admin`. A caller can never grant a permission it does not have, nor more trust than
+    /// its own.
     pub async fn create_key(
         &self,
         caller: &Caller,
@@ -247,7 +253,8 @@ impl Engine {
         if request.permissions.is_empty() {
             return Err(Rejection::Empty { field: "scopes" }.into());
         }
-        // A host starts with the key it was given before, even if it cannot open a vault.
+        // Check this first: a host must start with the key it was given before, even if it cannot
+        // open a vault.
         if self
             .parts
             .directory
@@ -322,7 +329,7 @@ impl Engine {
             .then_some(record))
     }
 
-    /// Labels and the names of tenants and principals are stored in clear, like every name.
+    /// Fails if a label or name holds a secret: they are stored in clear.
     async fn no_secret_in(
         &self,
         field: &'static str,
@@ -336,7 +343,7 @@ impl Engine {
         )?)
     }
 
-    /// The keys of a tenant.
+    /// Lists the keys of a tenant.
     pub async fn keys(
         &self,
         caller: &Caller,
@@ -348,14 +355,14 @@ impl Engine {
         let policy = self.policy_for(tenant).await?;
         let admission = rules.admission(&policy, self.now());
         for key in &mut keys {
-            let clean = admission.short_text(&key.label);
-            sabotage!("late-secrets-show-in-labels-of-keys", key.label = clean);
+            let redacted = admission.short_text(&key.label);
+            sabotage!("late-secrets-show-in-labels-of-keys", key.label = redacted);
         }
         Ok(keys)
     }
 
-    /// Sets the most that a key may vouch for, which is never more than the caller may. Answers the
-    /// key as it is then.
+    /// Sets the highest trust that a key may claim, which is never more than the caller's. Returns
+    /// the key's new record.
     pub async fn set_key_trust(
         &self,
         caller: &Caller,
@@ -372,7 +379,8 @@ impl Engine {
             found.ok_or(EngineError::NotFound("key"))
         };
         let key = find().await?;
-        // A key of before ceilings links because it writes: from now on because its row says so.
+        // A key from before limits of trust may link actions because it may write. From now on it
+        // has that permission explicitly.
         let permissions = sabotage!(
             "a-lowered-key-links-no-more",
             key.allows(),
@@ -384,8 +392,7 @@ impl Engine {
         find().await
     }
 
-    /// The keys of all tenants for which nobody has said what they may vouch for, and that can be
-    /// used; for the host's operator.
+    /// Lists the usable keys of all tenants that have no limit of trust; for the host's operator.
     pub async fn keys_without_ceiling(&self) -> Result<Vec<KeyRecord>, EngineError> {
         let mut found = Vec::new();
         let now = self.now();
@@ -400,7 +407,7 @@ impl Engine {
         Ok(found)
     }
 
-    /// Revokes a key at once.
+    /// Revokes a key with immediate effect.
     pub async fn revoke_key(
         &self,
         caller: &Caller,
@@ -421,18 +428,19 @@ impl Engine {
         }
     }
 
-    /// Whether the directory of tenants and keys can be read: without it nobody can come in.
+    /// Whether the directory of tenants and keys can be read: without it, no caller can
+    /// authenticate.
     pub async fn is_reachable(&self) -> bool {
         self.parts.directory.is_reachable().await
     }
 
-    /// What fails in the background of this process.
+    /// The failures of background work in this process.
     #[must_use]
     pub fn failing(&self) -> Failing {
         self.passes.failing(self.now())
     }
 
-    /// Checks every tenant's data against its own hashes; for the host's operator.
+    /// Verifies every tenant's data against its hashes; for the host's operator.
     pub async fn verify_all(
         &self,
     ) -> Result<Vec<(TenantId, Result<u64, StoreError>)>, EngineError> {
@@ -445,13 +453,13 @@ impl Engine {
         Ok(results)
     }
 
-    /// Checks tenants, keys and the host's other rows against their hashes; for the host's
-    /// operator. Answers how many there are.
+    /// Verifies tenants, keys and the host's other rows against their hashes, and returns their
+    /// number; for the host's operator.
     pub async fn verify_host(&self) -> Result<u64, StoreError> {
         self.parts.directory.verify().await
     }
 
-    /// How many rows of all tenants have no hash yet, because an earlier version wrote them.
+    /// Number of rows of all tenants without a hash, because an earlier version wrote them.
     pub async fn unhashed_rows(&self) -> Result<u64, EngineError> {
         let mut count = 0;
         for tenant in self.parts.directory.tenants().await? {
@@ -460,12 +468,13 @@ impl Engine {
         Ok(count)
     }
 
+    /// Fails unless the caller may manage keys of the tenant.
     fn may_manage(&self, caller: &Caller, tenant: &TenantId) -> Result<(), EngineError> {
         if caller.may(Permission::HostAdmin) {
             return Ok(());
         }
         caller.require(Permission::KeysManage)?;
-        // Another tenant is answered like a missing right, whether or not it exists.
+        // Another tenant gets the same answer as a missing permission, whether or not it exists.
         if caller.tenant() == tenant {
             Ok(())
         } else {

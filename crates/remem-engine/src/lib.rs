@@ -1,9 +1,8 @@
-//! The application: what callers and passes do with memory, in terms of the core's decisions and
-//! the store's seam.
+//! The application layer: every operation that callers and passes perform on memory, built from the
+//! decisions of `remem-core` and the interface of `remem-store`.
 //!
 //! This crate may not see SQL, HTTP, JSON on the wire, or a concrete store. Every surface calls the
 //! functions here and nothing below them, so a rule that holds here holds everywhere.
-#![warn(missing_docs)]
 
 pub mod agents;
 pub mod archive;
@@ -48,9 +47,10 @@ pub mod workspace;
 pub mod worlds;
 pub mod write;
 
-/// The secret that conformance checks resolve, and its second name.
+/// Value of the secret that conformance checks resolve. [`TEST_SECRET`] is the name that it is
+/// resolved by.
 pub const CANARY_SECRET: &str = "openwop-conformance-canary-secret";
-/// See [`CANARY_SECRET`].
+/// Name of the secret whose value is [`CANARY_SECRET`].
 pub const TEST_SECRET: &str = "conformance-test-secret";
 
 pub use caller::Caller;

@@ -1,4 +1,4 @@
-//! Lineage: what an entry was made from and what was made from it.
+//! The lineage of entries: what an entry was made from, and what was made from it.
 
 use crate::caller::Caller;
 use crate::engine::Engine;
@@ -7,8 +7,8 @@ use remem_core::{EntryId, Permission};
 use remem_store::Lineage;
 
 impl Engine {
-    /// One step in both directions. An entry that is gone still has its lineage; one that never was
-    /// has none.
+    /// Returns the direct sources and derivatives of an entry. An entry that is gone still has its
+    /// lineage; one that never existed has none.
     pub async fn lineage(
         &self,
         caller: &Caller,
@@ -27,10 +27,10 @@ impl Engine {
             .ok_or(EngineError::NotFound("entry"))?;
         lineage
             .sources
-            .retain(|one| caller.may_see(&one.memory_ref));
+            .retain(|source| caller.may_see(&source.memory_ref));
         lineage
             .derivatives
-            .retain(|one| caller.may_see(&one.memory_ref));
+            .retain(|derivative| caller.may_see(&derivative.memory_ref));
         Ok(lineage)
     }
 }

@@ -1,6 +1,6 @@
-//! Calls of the model: one bounded question for better prose, and a ledger entry about it, whatever
-//! came of it. The model decides nothing here: an answer is redacted, then checked, and dropped if
-//! anything is wrong with it. The ledger keeps digests and positions, never a text.
+//! Calls of the language model: one bounded request to rewrite a text, and a ledger record of it,
+//! whatever the outcome. The model decides nothing: an answer is redacted and checked, and dropped
+//! if anything is wrong with it. The ledger stores digests and positions, never a text.
 
 use crate::caller::Caller;
 use crate::engine::{Digest, Engine};
@@ -18,79 +18,79 @@ use serde_json::{Map, Value, json};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// The model as this host uses it.
+/// The language model with its settings.
 #[derive(Clone)]
 pub struct ModelPort {
-    /// Asks it.
+    /// The client of the model.
     pub model: Arc<dyn Model>,
-    /// The secret of the tenant's vault that opens its door; none is needed if absent.
+    /// Name of the tenant's vault secret that holds the model's API key; none is needed if absent.
     pub key_secret: Option<String>,
-    /// How long a call may take, the second attempt included.
+    /// Time limit of a call, including the retry.
     pub deadline: Duration,
 }
 
-/// A text that may be rewritten, and what the ledger has to know about it.
+/// A text to be rewritten, and what the ledger records about it.
 #[derive(Clone, Debug)]
 pub struct RewriteRequest {
-    /// The text and its evidence.
+    /// The text and the evidence that supports it.
     pub job: Job,
-    /// The memory it belongs to.
+    /// The memory that the text belongs to.
     pub memory_ref: MemoryRef,
     /// The entry that will hold the rewrite, or the deterministic text if there is none.
     pub output: Option<EntryId>,
-    /// What brings back what was there before.
+    /// The information that undoing the rewrite needs.
     pub undo: Undo,
 }
 
-/// How a rewrite is undone.
+/// How to undo a rewrite.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Undo {
     /// The SHA-256 of the deterministic archive, as its record names it.
     pub archive: String,
-    /// The entries whose place the output takes.
+    /// The entries that the output replaces.
     pub replaces: Vec<EntryId>,
 }
 
-/// A call that was made. `body` belongs into the batch that acts on it, as `RecordKind::ModelCall`
-/// under `key`, with `Precondition::Absent`: then a change by the model never stands without its
-/// ledger entry.
+/// A call that was made. `body` must be stored by the batch that acts on it, as
+/// `RecordKind::ModelCall` under `key`, with `Precondition::Absent`: then a change by the model is
+/// never stored without its ledger record.
 #[derive(Debug)]
 pub struct ModelCall {
-    /// The name of the ledger entry.
+    /// The key of the ledger record.
     pub key: String,
-    /// The ledger entry.
+    /// The body of the ledger record.
     pub body: RecordBody,
-    /// The rewrite, if it passed; otherwise the deterministic text stands.
+    /// The rewrite, if it passed the checks; otherwise the deterministic text is used.
     pub rewrite: Option<Rewrite>,
-    /// `accepted`, or why there is no rewrite.
+    /// The outcome: `accepted`, or why there is no rewrite.
     pub why: &'static str,
 }
 
-/// A ledger entry as its readers see it.
+/// A ledger record as callers see it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ModelCallInfo {
-    /// Its name; later ones sort after earlier ones.
+    /// The id of the record; later ones sort after earlier ones.
     pub id: String,
-    /// When it was kept.
+    /// When it was stored.
     pub at: Timestamp,
-    /// What it says.
+    /// The facts about the call, without texts.
     pub body: Map<String, Value>,
 }
 
-/// Why an answer that a secret was taken out of is not used.
+/// The outcome for an answer that contained a secret.
 const SECRET_IN_ANSWER: &str = "secret_in_answer";
-/// Why the model is not asked about evidence that holds a secret.
+/// The outcome for evidence that contains a secret, which is not sent.
 const SECRET_IN_EVIDENCE: &str = "secret_in_evidence";
 const PROMPT_TOO_LARGE: &str = "prompt_too_large";
 const ACCEPTED: &str = "accepted";
-/// How the name of a ledger entry begins.
+/// Prefix of the keys of ledger records.
 const PREFIX: &str = "call_";
-/// Ledger entries read at once.
+/// Ledger records read with one query.
 const PAGE: u32 = 500;
-/// How long a second attempt waits.
+/// Delay before the retry.
 const PAUSE: Duration = Duration::from_millis(200);
 
-/// What came of a question.
+/// The outcome of a request.
 #[derive(Default)]
 struct Outcome {
     response: Option<[u8; 32]>,
@@ -100,6 +100,7 @@ struct Outcome {
 }
 
 impl Outcome {
+    /// An outcome without a rewrite.
     fn none(why: &'static str) -> Outcome {
         Outcome {
             why,
@@ -109,17 +110,17 @@ impl Outcome {
 }
 
 impl Engine {
-    /// Whether there is a model.
+    /// Whether this host has a language model.
     #[must_use]
     pub fn has_model(&self) -> bool {
         self.parts.model.is_some()
     }
 
-    /// Asks the model for a rewrite; `None` if there is no model. Whatever the model does is no
-    /// error: the call tells why there is no rewrite. An error means that the tenant's own rules
-    /// could not be read.
+    /// Requests a rewrite from the model; `None` if there is no model. A failure of the model is
+    /// not an error: the call states why there is no rewrite. An error means that the tenant's
+    /// redaction rules could not be read.
     ///
-    /// The evidence must be as a reader may see it. Nothing is stored here.
+    /// The evidence must be redacted for its readers. Nothing is stored here.
     pub async fn rewrite(
         &self,
         tenant: &TenantId,
@@ -134,14 +135,14 @@ impl Engine {
             request.memory_ref.as_str(),
         )?;
         let messages = rewrite::prompt(&request.job);
-        let began = self.parts.clock.now();
+        let started = self.parts.clock.now();
         let outcome = self.ask(port, tenant, request, &messages).await?;
-        let took = self.parts.clock.now().0.saturating_sub(began.0).max(0);
+        let duration_ms = self.parts.clock.now().0.saturating_sub(started.0).max(0);
         metrics::counter!("remem_model_calls_total", "outcome" => outcome.why).increment(1);
         if outcome.rewrite.is_none() {
             tracing::info!(%tenant, why = outcome.why, "the model's rewrite is not used");
         }
-        let facts = self.ledger(port, request, &messages, &outcome, took);
+        let facts = self.ledger(port, request, &messages, &outcome, duration_ms);
         let policy = self.policy_for(tenant).await?;
         let body = self
             .rules(tenant)
@@ -157,6 +158,7 @@ impl Engine {
         }))
     }
 
+    /// Sends the request, and redacts and checks the answer.
     async fn ask(
         &self,
         port: &ModelPort,
@@ -182,7 +184,7 @@ impl Engine {
             .iter()
             .map(|evidence| &evidence.text)
             .chain([&request.job.plain]);
-        // Texts are redacted where they are stored and read; this is the last look before one
+        // Texts are redacted when they are stored and read; this is the last check before one
         // leaves the host.
         if !sabotage!(
             "secrets-go-to-the-model",
@@ -214,9 +216,9 @@ impl Engine {
                 }
             };
         let response = Some(self.ledger_hash([answer.as_bytes()]));
-        // The vault may have changed while the model was thinking.
+        // The vault may have changed while the model was answering.
         let rules = self.rules(tenant).await?;
-        let clean = sabotage!(
+        let redacted = sabotage!(
             "a-model-s-answer-is-not-redacted",
             rules
                 .redactor()
@@ -225,7 +227,7 @@ impl Engine {
                 .into_string(),
             answer.clone()
         );
-        Ok(match rewrite::check(&request.job, &clean) {
+        Ok(match rewrite::check(&request.job, &redacted) {
             Ok(rewrite) => Outcome {
                 response,
                 status: None,
@@ -233,20 +235,20 @@ impl Engine {
                 why: ACCEPTED,
             },
             Err(refusal) => {
-                let why = if clean == answer {
+                let outcome = if redacted == answer {
                     refusal.as_str()
                 } else {
                     SECRET_IN_ANSWER
                 };
                 Outcome {
                     response,
-                    ..Outcome::none(why)
+                    ..Outcome::none(outcome)
                 }
             }
         })
     }
 
-    /// Keyed: whoever sees the ledger cannot try out texts.
+    /// A keyed hash for the ledger, so that its readers cannot try out texts.
     fn ledger_hash<'a>(&self, parts: impl IntoIterator<Item = &'a [u8]>) -> [u8; 32] {
         let mut digest = Digest::default();
         parts.into_iter().for_each(|part| digest.part(part));
@@ -257,15 +259,16 @@ impl Engine {
         .as_bytes()
     }
 
+    /// The body of the ledger record.
     fn ledger(
         &self,
         port: &ModelPort,
         request: &RewriteRequest,
         messages: &[Message],
         outcome: &Outcome,
-        took: i64,
+        duration_ms: i64,
     ) -> Map<String, Value> {
-        let asked = messages
+        let prompt = messages
             .iter()
             .flat_map(|message| [message.role.as_str().as_bytes(), message.content.as_bytes()]);
         let mut evidence = Vec::new();
@@ -280,36 +283,36 @@ impl Engine {
             ));
         }
         let replaces: Vec<&str> = request.undo.replaces.iter().map(EntryId::as_str).collect();
-        let mut facts = Map::new();
-        facts.insert(
+        let mut body = Map::new();
+        body.insert(
             "requestHash".to_owned(),
-            json!(hex(&self.ledger_hash(asked))),
+            json!(hex(&self.ledger_hash(prompt))),
         );
-        facts.insert(
+        body.insert(
             "responseHash".to_owned(),
             json!(outcome.response.map(|response| hex(&response))),
         );
-        facts.insert("model".to_owned(), json!(port.model.name()));
-        facts.insert("accepted".to_owned(), json!(outcome.rewrite.is_some()));
-        facts.insert("why".to_owned(), json!(outcome.why));
-        facts.insert("status".to_owned(), json!(outcome.status));
-        facts.insert("durationMs".to_owned(), json!(took));
-        facts.insert("memoryRef".to_owned(), json!(request.memory_ref.as_str()));
-        facts.insert(
+        body.insert("model".to_owned(), json!(port.model.name()));
+        body.insert("accepted".to_owned(), json!(outcome.rewrite.is_some()));
+        body.insert("why".to_owned(), json!(outcome.why));
+        body.insert("status".to_owned(), json!(outcome.status));
+        body.insert("durationMs".to_owned(), json!(duration_ms));
+        body.insert("memoryRef".to_owned(), json!(request.memory_ref.as_str()));
+        body.insert(
             "outputId".to_owned(),
             json!(request.output.as_ref().map(EntryId::as_str)),
         );
-        facts.insert("evidence".to_owned(), json!(evidence));
-        facts.insert(
+        body.insert("evidence".to_owned(), json!(evidence));
+        body.insert(
             "undo".to_owned(),
             json!({"archive": request.undo.archive, "replaces": replaces}),
         );
-        facts.retain(|_, value| !value.is_null());
-        facts
+        body.retain(|_, value| !value.is_null());
+        body
     }
 
-    /// The ledger of the caller's tenant, oldest first, after the given entry; and whether there
-    /// are more.
+    /// Lists the ledger of the caller's tenant, oldest first, after the given record; and whether
+    /// there are more.
     pub async fn model_calls(
         &self,
         caller: &Caller,
@@ -351,20 +354,20 @@ impl Engine {
         }
         let more = found.len() > limit;
         found.truncate(limit);
-        // A name that became a secret after it was kept is not shown either.
+        // Redact again: a memory's name may have become a secret since the record was stored.
         let policy = self.policy_of(caller);
         let rules = self.rules(caller.tenant()).await?;
         let admission = rules.admission(&policy, self.now_for(caller.tenant()).await?);
-        let shown = |record: Record| ModelCallInfo {
+        let to_info = |record: Record| ModelCallInfo {
             id: record.key,
             at: record.at,
             body: admission.record(record.body).map().clone(),
         };
-        Ok((found.into_iter().map(shown).collect(), more))
+        Ok((found.into_iter().map(to_info).collect(), more))
     }
 }
 
-/// Whether the caller may know of the memory that a ledger entry is about.
+/// Whether the caller may know of the memory that a ledger record is about.
 fn is_shown(caller: &Caller, record: &Record) -> bool {
     let memory_ref = record
         .body
@@ -376,7 +379,7 @@ fn is_shown(caller: &Caller, record: &Record) -> bool {
     })
 }
 
-/// Asks, and once more if the failure may have been a passing one; all within the deadline.
+/// Sends a request, and retries once if the failure may be transient; all within the deadline.
 async fn complete(
     port: &ModelPort,
     messages: &[Message],

@@ -1,5 +1,5 @@
-//! What the engine needs from outside and tests replace: the time, fresh names, the keys of an
-//! issuer of tokens, somebody who posts to webhooks, a language model, and a maker of vectors.
+//! The dependencies of the engine that tests replace: the clock, ids, the keys of a token issuer,
+//! the HTTP client of webhooks, a language model, and an embedding model.
 
 use crate::bearer::PublicKeys;
 use async_trait::async_trait;
@@ -13,54 +13,54 @@ use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use zeroize::Zeroizing;
 
-/// Tells the time.
+/// A source of the current time.
 pub trait Clock: Send + Sync {
-    /// Now, as far as this clock knows. May jump; the engine never lets it run backwards.
+    /// The current time of this clock. It may jump; the engine never lets time run backwards.
     fn now(&self) -> Timestamp;
 }
 
-/// Makes names that nothing else has.
+/// A source of unique ids.
 pub trait Ids: Send + Sync {
-    /// A fresh entry id, later ones sorting after earlier ones.
+    /// A new entry id; later ids sort after earlier ones.
     fn entry(&self) -> EntryId;
-    /// A fresh key id.
+    /// A new id of an API key.
     fn key(&self) -> PrincipalId;
-    /// A fresh run id, later ones sorting after earlier ones.
+    /// A new run id; later ids sort after earlier ones.
     fn run(&self) -> RunId;
-    /// A fresh name for whoever holds a lease.
+    /// A new unique name, for holders of leases and as part of other ids.
     fn holder(&self) -> String;
-    /// A fresh API key, unguessable.
+    /// The text of a new API key, unguessable.
     fn api_key(&self) -> Zeroizing<String>;
 }
 
-/// Knows the keys that an issuer of tokens signs with.
+/// A source of the keys that a token issuer signs with.
 #[async_trait]
 pub trait Keyset: Send + Sync {
-    /// The keys as they are now, or were lately. `look_again` says that a token names one that was
-    /// not among them; since anybody can say so, an implementation decides how often it believes
-    /// it.
-    async fn keys(&self, look_again: bool) -> Result<Arc<PublicKeys>, KeysetError>;
+    /// Returns the issuer's keys, possibly cached. `refresh` says that a token names a key that was
+    /// not among them. Since anyone can send such a token, an implementation limits how often it
+    /// fetches the keys again.
+    async fn keys(&self, refresh: bool) -> Result<Arc<PublicKeys>, KeysetError>;
 }
 
-/// Why there are no keys. Names a class, never an address or a text.
+/// Why the issuer's keys are not available. It names a class of error, never an address or a text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum KeysetError {
     /// The file cannot be read.
     Unreadable,
-    /// Nobody answered in time.
+    /// The request timed out.
     Timeout,
-    /// No connection, or it broke.
+    /// The connection failed or broke.
     Unreachable,
-    /// An answer with a status other than 200.
+    /// The answer has a status other than 200.
     Status(u16),
-    /// More than such a document holds.
+    /// The document has too many keys or bytes.
     TooLarge,
-    /// Not a JWKS document.
+    /// The answer is not a JWKS document.
     Malformed,
 }
 
 impl KeysetError {
-    /// The stable name.
+    /// The stable name in logs and metrics.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -74,11 +74,11 @@ impl KeysetError {
     }
 }
 
-/// Posts to URLs that strangers chose.
+/// Sends requests to webhooks, whose URLs are chosen by callers.
 #[async_trait]
 pub trait Post: Send + Sync {
-    /// Posts once, follows nothing, and answers with the status. An implementation connects only to
-    /// addresses that it has held against the rules.
+    /// Posts once, follows no redirect, and returns the status. An implementation connects only to
+    /// addresses that it has checked against the rules.
     async fn post(
         &self,
         url: &str,
@@ -87,19 +87,20 @@ pub trait Post: Send + Sync {
     ) -> Result<u16, PostError>;
 }
 
-/// Why there was no answer. Names a class, never an address or a text of the receiver.
+/// Why a webhook did not answer. It names a class of error, never an address or a text of the
+/// receiver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PostError {
-    /// The URL or an address behind its name is not one to connect to.
+    /// The URL, or an address that it resolves to, must not be connected to.
     Refused,
-    /// Nobody answered in time.
+    /// The request timed out.
     Timeout,
-    /// No connection, or it broke.
+    /// The connection failed or broke.
     Unreachable,
 }
 
 impl PostError {
-    /// The stable name.
+    /// The stable name in records and metrics.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -110,14 +111,13 @@ impl PostError {
     }
 }
 
-/// A language model. It is asked to rewrite texts and decides nothing; what it answers is checked
-/// before anybody uses it.
+/// A language model, which rewrites texts and decides nothing: its answers are checked before use.
 #[async_trait]
 pub trait Model: Send + Sync {
-    /// What the model is called; kept with every call.
+    /// The name of the model, stored with every call.
     fn name(&self) -> &str;
-    /// Asks once, follows nothing, and answers with the text of the model, at most `bytes_max`
-    /// long. `key` opens its door.
+    /// Sends one request, follows no redirect, and returns the model's text, at most `bytes_max`
+    /// long. `key` is the API key of the model.
     async fn complete(
         &self,
         messages: &[Message],
@@ -126,25 +126,25 @@ pub trait Model: Send + Sync {
     ) -> Result<String, ModelError>;
 }
 
-/// Why a model gave no answer. Names a class, never an address or a text.
+/// Why a model gave no answer. It names a class of error, never an address or a text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ModelError {
-    /// Nobody answered in time.
+    /// The request timed out.
     Timeout,
-    /// No connection, or it broke.
+    /// The connection failed or broke.
     Unreachable,
-    /// An answer with a status other than 200.
+    /// The answer has a status other than 200.
     Status(u16),
-    /// An answer that is not what such servers send.
+    /// The answer is not in the expected format.
     Malformed,
-    /// An answer that is too long.
+    /// The answer is too long.
     TooLarge,
-    /// The key that is needed is not in the tenant's vault.
+    /// The required API key is not in the tenant's vault.
     NoKey,
 }
 
 impl ModelError {
-    /// The stable name.
+    /// The stable name in records and metrics.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -157,7 +157,7 @@ impl ModelError {
         }
     }
 
-    /// Whether another attempt right away may fare better.
+    /// Whether an immediate retry may succeed.
     #[must_use]
     pub fn is_passing(self) -> bool {
         matches!(
@@ -167,41 +167,40 @@ impl ModelError {
     }
 }
 
-/// Makes vectors of texts. It is given redacted text only.
+/// An embedding model, which gets redacted text only.
 #[async_trait]
 pub trait Embedder: Send + Sync {
-    /// What the model is called, its version included; kept with every vector.
+    /// The name of the model with its version, stored with every vector.
     fn name(&self) -> &str;
-    /// Components of every vector it makes.
+    /// The dimension of its vectors.
     fn dimensions(&self) -> usize;
-    /// One vector a text, in order. A text that is too long for the model counts with its
-    /// beginning.
+    /// Computes one vector for each text, in order. A text that is too long for the model is cut.
     async fn embed(&self, texts: &[String]) -> Result<Vec<Embedding>, EmbedderError>;
-    /// Which vectors are its own.
+    /// Identifies the model's vectors in the store.
     fn id(&self) -> ModelId {
         ModelId::of(self.name(), self.dimensions())
     }
 }
 
-/// Why there are no vectors. Names a class, never an address or a text.
+/// Why there are no vectors. It names a class of error, never an address or a text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EmbedderError {
-    /// Nobody answered in time.
+    /// The request timed out.
     Timeout,
-    /// No connection, or it broke.
+    /// The connection failed or broke.
     Unreachable,
-    /// An answer with a status other than 200.
+    /// The answer has a status other than 200.
     Status(u16),
-    /// An answer that is not what such servers send, or not one vector a text.
+    /// The answer is not in the expected format, or has not one vector for each text.
     Malformed,
-    /// Vectors with another number of components than the model was said to have.
+    /// The vectors have another dimension than was configured.
     Dimensions,
     /// The model's files are missing or cannot be used.
     Unusable,
 }
 
 impl EmbedderError {
-    /// The stable name.
+    /// The stable name in logs and metrics.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -215,10 +214,10 @@ impl EmbedderError {
     }
 }
 
-/// Writes what a webhook is sent for an event; `None` for events that belong to no run.
+/// Renders an event as the body of a webhook delivery; `None` for events that are never sent.
 pub type Envelope = fn(&TenantId, &Event) -> Option<Vec<u8>>;
 
-/// The machine's clock.
+/// The machine's wall clock.
 pub struct SystemClock;
 
 impl Clock for SystemClock {
@@ -234,7 +233,7 @@ impl Clock for SystemClock {
     }
 }
 
-/// Names from time and the machine's randomness.
+/// Ids from the time and the machine's randomness.
 pub struct RandomIds;
 
 impl Ids for RandomIds {
@@ -281,7 +280,7 @@ impl Ids for RandomIds {
     }
 }
 
-/// A clock that somebody else keeps, such as a database that all nodes share.
+/// A clock outside of this process, such as a database that all nodes share.
 pub struct SharedClock(pub Box<dyn Fn() -> Timestamp + Send + Sync>);
 
 impl Clock for SharedClock {
@@ -295,12 +294,12 @@ impl Clock for SharedClock {
 pub struct FixedClock(AtomicI64);
 
 impl FixedClock {
-    /// A clock that stands at `at`.
+    /// A clock that shows `at` until it is set.
     #[must_use]
     pub fn at(at: Timestamp) -> FixedClock {
         FixedClock(AtomicI64::new(at.0))
     }
-    /// Moves it, in either direction.
+    /// Sets the time, in either direction.
     pub fn set(&self, at: Timestamp) {
         self.0.store(at.0, Ordering::SeqCst);
     }
@@ -312,7 +311,7 @@ impl Clock for FixedClock {
     }
 }
 
-/// Names that count up, for tests.
+/// Ids that count up, for tests.
 #[derive(Default)]
 pub struct CountedIds(AtomicU64);
 
@@ -340,7 +339,7 @@ impl Ids for CountedIds {
     }
 }
 
-/// Keys that tests set: what the issuer has, and what this host saw of it when it last looked.
+/// Keys that tests set: those of the issuer, and those that were cached at the last refresh.
 #[derive(Default)]
 pub struct SetKeyset {
     seen: Mutex<Option<Arc<PublicKeys>>>,
@@ -349,12 +348,12 @@ pub struct SetKeyset {
 }
 
 impl SetKeyset {
-    /// The issuer has these from now on; they are seen at the next look.
+    /// Sets the issuer's keys; the cache gets them at the next refresh.
     pub fn set(&self, keys: PublicKeys) {
         *self.issuer.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::new(keys));
     }
 
-    /// Looks.
+    /// Copies the issuer's keys to the cache.
     pub fn look(&self) {
         let keys = self
             .issuer
@@ -364,7 +363,7 @@ impl SetKeyset {
         *self.seen.lock().unwrap_or_else(PoisonError::into_inner) = keys;
     }
 
-    /// How often it was asked to look again.
+    /// How often a refresh was requested.
     pub fn looked(&self) -> u64 {
         self.looked.load(Ordering::SeqCst)
     }
@@ -372,8 +371,8 @@ impl SetKeyset {
 
 #[async_trait]
 impl Keyset for SetKeyset {
-    async fn keys(&self, look_again: bool) -> Result<Arc<PublicKeys>, KeysetError> {
-        if look_again {
+    async fn keys(&self, refresh: bool) -> Result<Arc<PublicKeys>, KeysetError> {
+        if refresh {
             self.looked.fetch_add(1, Ordering::SeqCst);
             self.look();
         }
@@ -385,19 +384,19 @@ impl Keyset for SetKeyset {
     }
 }
 
-/// What a test's receiver was sent.
+/// A request that a test's receiver got.
 #[derive(Clone, Debug)]
 pub struct Posted {
-    /// Where.
+    /// The URL of the request.
     pub url: String,
-    /// The headers.
+    /// The headers of the request.
     pub headers: Vec<(&'static str, String)>,
-    /// The body.
+    /// The body of the request.
     pub body: Vec<u8>,
 }
 
 impl Posted {
-    /// A header's value.
+    /// The value of a header; empty if it is missing.
     #[must_use]
     pub fn header(&self, name: &str) -> &str {
         self.headers
@@ -407,10 +406,10 @@ impl Posted {
     }
 }
 
-/// What a receiver answers next; `None` is nothing, ever.
+/// The next answers of a receiver; `None` means that it never answers.
 type Answers = VecDeque<Option<Result<u16, PostError>>>;
 
-/// Receivers for tests: they keep what they get, and answer 200 unless told otherwise.
+/// Receivers for tests: they record requests, and answer 200 unless another answer was set.
 #[derive(Default)]
 pub struct RecordedPost {
     posted: Mutex<Vec<Posted>>,
@@ -418,7 +417,7 @@ pub struct RecordedPost {
 }
 
 impl RecordedPost {
-    /// The next answers of a receiver, in order; `None` is none, ever.
+    /// Sets the next answers of a receiver, in order; `None` means that it never answers.
     pub fn answer(
         &self,
         url: &str,
@@ -432,7 +431,7 @@ impl RecordedPost {
             .extend(answers);
     }
 
-    /// What arrived since this was last asked.
+    /// Takes the requests that arrived since the last call.
     pub fn take(&self) -> Vec<Posted> {
         std::mem::take(&mut self.posted.lock().unwrap_or_else(PoisonError::into_inner))
     }
@@ -468,14 +467,14 @@ impl Post for RecordedPost {
     }
 }
 
-/// A model for tests: it says what it was told to, in order, and then nothing ever.
+/// A model for tests: it gives the prepared answers in order, and after that never answers.
 #[derive(Default)]
 pub struct ScriptedModel {
     answers: Mutex<VecDeque<Result<String, ModelError>>>,
     asked: Mutex<Vec<Asked>>,
 }
 
-/// What a scripted model was asked, and with which key.
+/// A request to a scripted model, with its API key.
 pub type Asked = (Vec<Message>, Option<String>);
 
 impl ScriptedModel {
@@ -487,7 +486,7 @@ impl ScriptedModel {
         }
     }
 
-    /// What it was asked since this was last called.
+    /// Takes the requests that were sent since the last call.
     pub fn take(&self) -> Vec<Asked> {
         std::mem::take(&mut self.asked.lock().unwrap_or_else(PoisonError::into_inner))
     }

@@ -1,5 +1,5 @@
-//! Reads: get, list, stats, the list of memories (`search` has a file of its own). Nothing leaves
-//! without a second look at what it holds.
+//! Reads: get, list, stats, the list of memories (`search` has a file of its own). Every entry is
+//! redacted again by today's rules before it is returned.
 
 use crate::caller::Caller;
 use crate::cpu;
@@ -10,35 +10,36 @@ use remem_core::sabotage;
 use remem_core::{Entry, EntryId, Permission, Rejection, Revision, Scope, Timestamp};
 use remem_store::{Filter, Page, Position, ReadAt, ScopeStats, ScopeSummary};
 
-/// Entries that a list fetches at once: at the default limit of a text, twice a page in bytes.
+/// Entries that a list fetches at once. With texts of the default length limit, they are twice the
+/// bytes of a page.
 const FETCHED_MAX: u32 = 128;
 
-/// What a list asks for.
+/// The parameters of a list.
 #[derive(Clone, Debug, Default)]
 pub struct ListRequest {
-    /// Entries wanted; see `Policy::list_limit`.
+    /// Number of entries wanted; see `Policy::list_limit`.
     pub limit: Option<u32>,
-    /// Conditions.
+    /// Conditions that every entry must meet.
     pub filter: Filter,
-    /// Where an earlier page ended.
+    /// Cursor of the previous page, to continue after it.
     pub cursor: Option<String>,
-    /// Read at least this revision.
+    /// Wait until the node has this revision before reading.
     pub at_least: Option<Revision>,
-    /// What was true at this instant, rather than now.
+    /// List the entries that were valid at this instant, rather than now.
     pub as_of: Option<Timestamp>,
 }
 
-/// One page of a list.
+/// One page of a list of entries.
 #[derive(Clone, Debug, Default)]
 pub struct Listed {
-    /// Newest first.
+    /// The entries of this page, newest first.
     pub entries: Vec<Entry>,
-    /// Set if there is more.
+    /// Cursor of the next page, if there is one.
     pub next_cursor: Option<String>,
 }
 
 impl Engine {
-    /// The entry of that name, if the caller may see one.
+    /// Returns the entry with this id, if the caller may read it.
     pub async fn get(
         &self,
         caller: &Caller,
@@ -58,7 +59,7 @@ impl Engine {
             .pop())
     }
 
-    /// A page of entries, newest first.
+    /// Returns one page of a memory's entries, newest first.
     pub async fn list(
         &self,
         caller: &Caller,
@@ -76,7 +77,7 @@ impl Engine {
             .map(|c| cursor::open(&self.parts.key, &scope, &c))
             .transpose()?;
         let limit = self.parts.policy.list_limit(request.limit);
-        // One more than asked for tells whether there is another page.
+        // Fetch one entry more than requested: if it is there, there is another page.
         let wanted = Page {
             limit: limit.saturating_add(1),
             after,
@@ -99,8 +100,8 @@ impl Engine {
         })
     }
 
-    /// The entries of a page and at least one more, if there is: fetched in parts, so that a page
-    /// of long texts is not in memory as a whole before it is cut.
+    /// The entries of a page and at least one more, if there is one. Fetches in parts, so that a
+    /// page of long texts is not in memory as a whole before it is cut.
     async fn page_of(
         &self,
         scope: &Scope,
@@ -131,7 +132,8 @@ impl Engine {
         }
     }
 
-    /// Refuses conditions that only a few entries could meet and all would be asked for.
+    /// Refuses a filter with too many tags, or with a tag too long for any entry to have. It would
+    /// be evaluated for every entry and match hardly any.
     pub(crate) fn check_filter(&self, filter: &Filter) -> Result<(), Rejection> {
         let limit = self.parts.policy.query_tags_max as u64;
         let actual = filter.tags.len() as u64;
@@ -161,7 +163,7 @@ impl Engine {
         Ok(())
     }
 
-    /// Counts of one memory.
+    /// Returns the counts of one memory.
     pub async fn stats(
         &self,
         caller: &Caller,
@@ -176,7 +178,7 @@ impl Engine {
         Ok(self.parts.store.stats(&scope, &at).await?)
     }
 
-    /// The tenant's memories by name, after `after`, and whether there are more.
+    /// Returns the tenant's memories by name, starting after `after`, and whether there are more.
     pub async fn memories(
         &self,
         caller: &Caller,
@@ -204,6 +206,7 @@ impl Engine {
         Ok((found, more))
     }
 
+    /// Redacts entries again by the rules of today, on the thread pool for the caller's tenant.
     pub(crate) async fn show(
         &self,
         caller: &Caller,
@@ -222,7 +225,7 @@ impl Engine {
     }
 }
 
-/// How many items of a page fit into so many bytes; one always does.
+/// How many items fit into `bytes_max`, at least one.
 pub(crate) fn within_bytes<T>(items: &[T], bytes: impl Fn(&T) -> usize, bytes_max: usize) -> usize {
     let mut sum = 0;
     let fitting = items.iter().take_while(|item| {
@@ -232,7 +235,8 @@ pub(crate) fn within_bytes<T>(items: &[T], bytes: impl Fn(&T) -> usize, bytes_ma
     fitting.count().max(1)
 }
 
-/// The moment of a read, or what was true at another one.
+/// The snapshot of a read, or if `then` is given, the same snapshot restricted to what was valid at
+/// that instant.
 pub(crate) fn as_of(at: ReadAt, then: Option<Timestamp>) -> ReadAt {
     then.map_or_else(
         || at.clone(),

@@ -1,5 +1,5 @@
-//! `PASSES`: one row a pass. The runner, the CLI, the status endpoint, metrics and docs all read
-//! this table.
+//! `PASSES`: the table of passes, one row each. The runner, the CLI, the status endpoint, metrics
+//! and docs all read it.
 
 mod log;
 
@@ -16,52 +16,54 @@ use remem_store::{StoreError, Work};
 use std::pin::Pin;
 use std::time::Duration;
 
-/// Work in the background: does a bounded amount, may be run at any time and any number of times.
+/// A pass: background work that does a bounded amount at a time, and may run at any time and any
+/// number of times.
 pub struct Pass {
-    /// Its name everywhere.
+    /// The name in commands, the API and metrics.
     pub name: &'static str,
-    /// What it does, in a line.
+    /// A description of one line, shown to users.
     pub doc: &'static str,
-    /// How often the runner looks whether there is work, in milliseconds.
+    /// How often the runner checks for work, in milliseconds.
     pub period_ms: u64,
-    /// Every so many looks it asks all tenants: what other nodes left undone is found by nothing
-    /// else.
+    /// Every so many checks the runner visits all tenants: nothing else finds the work that another
+    /// node left undone.
     pub all_every: u64,
-    /// As what the store knows it and tells which tenants are due; otherwise only
-    /// `Engine::has_work` does.
+    /// The kind of work by which the store can list the tenants that are due. Without it, only
+    /// `Engine::notify_work` and the visits to all tenants find work.
     pub store_knows: Option<Work>,
-    /// How long an activation may hold its lease: well beyond what a bounded amount of work takes,
-    /// and short where others wait for what a node that was paused has left undone. Whoever is
-    /// paused for longer finds itself fenced off.
+    /// How long one activation may hold its lease: well beyond the time that a bounded amount of
+    /// work takes, and short where other nodes wait for work that a paused node left undone. A node
+    /// that is paused for longer is fenced off.
     pub lease_ms: u64,
-    /// Tenants served side by side: more than one where an activation waits for somebody else.
+    /// Number of tenants served concurrently: more than one where an activation waits for another
+    /// service.
     pub tenants_at_once: usize,
-    /// What it works over.
+    /// Whether it works on a tenant or on one memory, and its functions.
     pub over: Over,
 }
 
-/// What a pass works over.
+/// The two kinds of passes, with the functions that do their work.
 #[derive(Clone, Copy)]
 pub enum Over {
-    /// All of a tenant, by itself: upkeep.
+    /// Maintenance of a whole tenant, started by the host itself.
     Host {
-        /// Whether there may be something to do, as cheap as can be: asked before a lease is taken,
-        /// which is a write.
+        /// Whether there may be work. It must be cheap: it runs before a lease is taken, which is a
+        /// write.
         worth: for<'a> fn(&'a Engine, &'a TenantId) -> WorthFuture<'a>,
-        /// One activation.
+        /// Does one activation of the pass.
         run: for<'a> fn(&'a Engine, &'a TenantId, Mode, Option<Fence>) -> PassFuture<'a>,
     },
-    /// One memory, when a job says so: a caller or a schedule made it.
+    /// Work on one memory, started by a job that a caller or a schedule created.
     Memory {
-        /// One activation over one memory.
+        /// Does the job's work on one memory.
         work: for<'a> fn(&'a Engine, &'a Job<'a>) -> WorkFuture<'a>,
-        /// What a caller may set.
+        /// The options that a job may set.
         options: &'static [OptionSpec],
     },
 }
 
 impl Over {
-    /// Its name for programs.
+    /// The name of this kind in answers.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -70,7 +72,7 @@ impl Over {
         }
     }
 
-    /// What a caller may set.
+    /// The options that a job of this pass may set.
     #[must_use]
     pub fn options(self) -> &'static [OptionSpec] {
         match self {
@@ -80,36 +82,36 @@ impl Over {
     }
 }
 
-/// What an activation answers with.
+/// The future of one activation.
 pub type PassFuture<'a> =
     Pin<Box<dyn Future<Output = Result<PassReport, EngineError>> + Send + 'a>>;
 
-/// What the question whether an activation is worth it answers with.
+/// The future of a check whether there is work.
 pub type WorthFuture<'a> = Pin<Box<dyn Future<Output = Result<bool, EngineError>> + Send + 'a>>;
 
-/// How a pass is run.
+/// How an activation applies its changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
-    /// Do it.
+    /// Make the changes and commit them.
     Apply,
-    /// Say what would be done.
+    /// Only report the changes that would be made.
     DryRun,
-    /// Do it and give free space back to the file system.
+    /// Commit the changes and return free space to the file system.
     Compact,
 }
 
-/// What one activation did.
+/// Counts of one activation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PassReport {
-    /// Things looked at.
+    /// Number of things that were examined.
     pub examined: u64,
-    /// Things changed (in a dry run: that would be).
+    /// Number of things that were changed (in a dry run: that would be).
     pub changed: u64,
-    /// The bound of one activation was reached; there may be more.
+    /// Whether the bound of one activation was reached, so that there may be more work.
     pub more: bool,
 }
 
-/// All passes.
+/// The table of all passes.
 pub static PASSES: [Pass; 15] = [
     Pass {
         name: "purge",
@@ -311,13 +313,15 @@ pub static PASSES: [Pass; 15] = [
     ),
 ];
 
+/// The row of a pass that works on one memory for a job.
 const fn over_memory(
     name: &'static str,
     doc: &'static str,
     work: for<'a> fn(&'a Engine, &'a Job<'a>) -> WorkFuture<'a>,
     options: &'static [OptionSpec],
 ) -> Pass {
-    // Looked at once a minute for what another node left undone; here the bell rings.
+    // All tenants are visited once a minute, for jobs of another node; for jobs of this process the
+    // runner is woken.
     Pass {
         name,
         doc,
@@ -367,34 +371,35 @@ static DISTILL_OPTIONS: [OptionSpec; 4] = [
     },
 ];
 
-/// The pass of that name.
+/// Finds a pass by its name.
 #[must_use]
 pub fn find(name: &str) -> Option<&'static Pass> {
     PASSES.iter().find(|pass| pass.name == name)
 }
 
-/// How long most activations may hold their lease.
+/// How long most passes may hold their lease.
 pub const LEASE_MS: u64 = 30_000;
-/// How often a person who asks for a pass tries to get the lease.
+/// How often a caller who waits for a pass tries to take the lease, `CLAIM_RETRY_DELAY` apart.
 pub(crate) const CLAIM_TRIES: u32 = 100;
 const RELEASE_TRIES: u32 = 4;
 pub(crate) const CLAIM_AGAIN: Duration = Duration::from_millis(50);
 
 impl Engine {
-    /// Tells what passes are at that the process is about to end: what can wait for another one
-    /// does.
+    /// Asks activations in progress to end soon, because the process is about to exit. Work that
+    /// can wait is left to another process or the next start.
     pub fn stop_passes(&self) {
         self.passes.stop();
     }
 
-    /// Tells the runner of this process that a pass has work at a tenant. Only a hint.
+    /// Wakes the runner of this process for a pass that has work at a tenant. Only a hint: what is
+    /// lost is found by the visits to all tenants.
     pub(crate) fn has_work(&self, pass: &'static str, tenant: &TenantId) {
         self.passes.again(pass, tenant);
         self.passes.bell.notify_waiters();
     }
 
-    /// Runs one activation for somebody who waits for it, after any other that is under way, here
-    /// or on another node. Of a pass over memories these are the jobs that wait.
+    /// Runs one activation for a caller who waits for it, once no other activation of that pass is
+    /// in progress here or on another node. For a pass over memories that means its queued jobs.
     pub async fn run_pass(
         &self,
         pass: &'static Pass,
@@ -413,43 +418,45 @@ impl Engine {
         Err(EngineError::Store(StoreError::Busy))
     }
 
-    /// Runs one activation if it is worth it.
+    /// Runs one activation if the pass has work; `None` if it has none, or if the lease is taken.
     pub(crate) async fn try_worthy(
         &self,
         pass: &'static Pass,
         tenant: &TenantId,
     ) -> Result<Option<PassReport>, EngineError> {
-        let worthy = match pass.over {
-            Over::Host { worth, .. } => worth(self, tenant).await?,
+        let needed = match pass.over {
+            Over::Host {
+                worth: has_work, ..
+            } => has_work(self, tenant).await?,
             Over::Memory { .. } => carry::worth(self, pass, tenant).await?,
         };
-        if !worthy {
+        if !needed {
             return Ok(None);
         }
         let report = self.try_pass(pass, tenant, Mode::Apply).await?;
         if report.is_none() && pass.store_knows.is_none() {
-            // Whoever has the lease may be gone: the work is taken up when its time is over.
+            // The holder of the lease may have crashed: try again until its lease has ended.
             self.passes.again(pass.name, tenant);
         }
         Ok(report)
     }
 
-    /// Runs one activation under its lease; `None` if another one is under way.
+    /// Runs one activation under the lease of its pass; `None` if another process holds it.
     pub(crate) async fn try_pass(
         &self,
         pass: &'static Pass,
         tenant: &TenantId,
         mode: Mode,
     ) -> Result<Option<PassReport>, EngineError> {
-        let Some(held) = self.claim(pass, tenant).await? else {
+        let Some(lease) = self.claim(pass, tenant).await? else {
             return Ok(None);
         };
-        let result = self.activate(pass, tenant, mode, Some(&held)).await;
-        self.release(tenant, &held.fence).await;
+        let result = self.activate(pass, tenant, mode, Some(&lease)).await;
+        self.release(tenant, &lease.fence).await;
         result.map(Some)
     }
 
-    /// Takes the lease of a pass; `None` if somebody has it.
+    /// Takes the lease of a pass; `None` if another process holds it.
     pub(crate) async fn claim(
         &self,
         pass: &'static Pass,
@@ -464,8 +471,8 @@ impl Engine {
         Ok(fence.map(|fence| Held { fence, holder }))
     }
 
-    /// A lease that cannot be given back holds others up until its time is over, so it is worth
-    /// more than one try.
+    /// Gives a lease back. Tried a few times, since a lease that is not given back blocks the pass
+    /// until it ends.
     pub(crate) async fn release(&self, tenant: &TenantId, fence: &Fence) {
         for _ in 0..RELEASE_TRIES {
             match self.parts.store.release(tenant, fence).await {
@@ -477,19 +484,20 @@ impl Engine {
         }
     }
 
+    /// Runs one activation, and records its outcome for the status and the metrics.
     async fn activate(
         &self,
         pass: &'static Pass,
         tenant: &TenantId,
         mode: Mode,
-        held: Option<&Held>,
+        lease: Option<&Held>,
     ) -> Result<PassReport, EngineError> {
-        // Jobs are measured one by one.
+        // Jobs are recorded one by one, in `jobs`.
         let Over::Host { run, .. } = pass.over else {
-            return carry::run(self, pass, tenant, held).await;
+            return carry::run(self, pass, tenant, lease).await;
         };
         let begun = self.now();
-        let result = run(self, tenant, mode, held.map(|held| held.fence.clone())).await;
+        let result = run(self, tenant, mode, lease.map(|lease| lease.fence.clone())).await;
         let ran_at = self.now();
         let report = result.as_ref().ok().copied();
         self.passes.record(
@@ -510,14 +518,14 @@ impl Engine {
         result
     }
 
-    /// The latest activation of each pass for a tenant.
+    /// The latest activation of each pass for a tenant, in this process.
     #[must_use]
     pub fn pass_status(&self, tenant: &TenantId) -> Vec<PassStatus> {
         self.passes.of(tenant)
     }
 }
 
-/// What metrics tell of an activation.
+/// Records the metrics of one activation.
 pub(crate) fn measure(pass: &'static str, outcome: &'static str, changed: u64, took_ms: i64) {
     metrics::counter!("remem_pass_activations_total", "pass" => pass, "outcome" => outcome)
         .increment(1);

@@ -1,4 +1,5 @@
-//! The runner: timers and shutdown. The only place of the engine that starts a task.
+//! The runner: timers and shutdown of background work. It is the only part of the engine that
+//! starts tasks.
 
 use crate::engine::Engine;
 use crate::registry::{PASSES, Pass};
@@ -10,14 +11,14 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tokio::task::{JoinHandle, JoinSet};
 
-/// Looks between two at all tenants where no other node works on the storage.
+/// How often all tenants are visited, in checks of a pass, where no other node uses the storage.
 const ALONE_ALL_EVERY: u64 = 600;
-/// How long after a bell an activation begins.
+/// How long after a wake-up an activation begins, so that it serves a burst of work at once.
 const GATHER: Duration = Duration::from_millis(200);
 
-/// Starts every pass on its period until `stop` becomes true. The first activation looks at every
-/// tenant, so that what an earlier process left behind is found; later ones mostly at those where
-/// the store says something is due.
+/// Starts a task for every pass, which checks for work at the pass's period until `stop` becomes
+/// true. The first check visits every tenant, so that what an earlier process left behind is found;
+/// later ones visit mostly the tenants where the store reports work.
 #[expect(
     clippy::disallowed_methods,
     reason = "the runner is the place that starts tasks"
@@ -29,8 +30,8 @@ pub fn start(engine: &Arc<Engine>, stop: &watch::Receiver<bool>) -> Vec<JoinHand
     passes.chain([start_runs(engine, stop)]).collect()
 }
 
-/// Starts carrying runs on, so many at once, until `stop` becomes true; those under way are
-/// finished first.
+/// Starts the task that executes queued runs, up to the policy's number at once, until `stop`
+/// becomes true. Runs in progress are finished first.
 #[expect(
     clippy::disallowed_methods,
     reason = "the runner is the place that starts tasks"
@@ -39,27 +40,29 @@ pub fn start_runs(engine: &Arc<Engine>, stop: &watch::Receiver<bool>) -> JoinHan
     tokio::spawn(carry_runs(engine.clone(), stop.clone()))
 }
 
+/// Executes queued runs until `stop` becomes true, then waits for those in progress.
 async fn carry_runs(engine: Arc<Engine>, mut stop: watch::Receiver<bool>) {
-    let mut under_way = JoinSet::new();
+    let mut in_progress = JoinSet::new();
     let limit = engine.parts.policy.runs_at_once_max;
     while !*stop.borrow() {
         tokio::select! {
-            turn = engine.runs.next(), if under_way.len() < limit => {
+            turn = engine.runs.next(), if in_progress.len() < limit => {
                 let engine = engine.clone();
-                under_way.spawn(async move { carry_on(&engine, turn).await });
+                in_progress.spawn(async move { carry_on(&engine, turn).await });
             }
-            Some(_) = under_way.join_next() => {}
+            Some(_) = in_progress.join_next() => {}
             _ = stop.changed() => {}
         }
     }
-    while under_way.join_next().await.is_some() {}
+    while in_progress.join_next().await.is_some() {}
 }
 
+/// Executes one queued run, and wakes the delivery of its events.
 async fn carry_on(engine: &Engine, turn: Turn) {
     let Turn { tenant, run, fresh } = turn;
-    let ended = runs::execute(engine, &tenant, &run, fresh).await;
+    let result = runs::execute(engine, &tenant, &run, fresh).await;
     engine.runs.done(&tenant, &run);
-    match ended {
+    match result {
         Ok(()) => engine.has_deliveries(&tenant),
         Err(Halt::Error(error)) => {
             tracing::warn!(run = %run, tenant = %tenant, %error, "a run stands still; it will be taken up again")
@@ -68,17 +71,19 @@ async fn carry_on(engine: &Engine, turn: Turn) {
     }
 }
 
+/// Checks for work of one pass until `stop` becomes true.
 async fn drive(engine: Arc<Engine>, pass: &'static Pass, mut stop: watch::Receiver<bool>) {
-    let mut activation = 0;
+    let mut checks = 0;
     let mut wake = engine.parts.store.wake();
-    // On storage of one's own, nobody else leaves work behind; a command that opened it might have.
+    // On storage that no other node uses, only a command that opened it while the host was down can
+    // have left work behind: rare visits to all tenants are enough.
     let all_every = if engine.parts.store.features().shared {
         pass.all_every
     } else {
         pass.all_every.max(ALONE_ALL_EVERY)
     };
     while !*stop.borrow() {
-        let tenants = due(&engine, pass, activation % all_every == 0).await;
+        let tenants = due(&engine, pass, checks % all_every == 0).await;
         let work =
             stream::iter(tenants).for_each_concurrent(pass.tenants_at_once, async |tenant| {
                 if !engine.passes.is_stopping() {
@@ -86,7 +91,7 @@ async fn drive(engine: Arc<Engine>, pass: &'static Pass, mut stop: watch::Receiv
                 }
             });
         until_done(&engine, &mut stop.clone(), work).await;
-        activation += 1;
+        checks += 1;
         tokio::select! {
             () = tokio::time::sleep(Duration::from_millis(pass.period_ms)) => {}
             () = rung(&mut wake), if pass.store_knows.is_some() => {}
@@ -96,7 +101,8 @@ async fn drive(engine: Arc<Engine>, pass: &'static Pass, mut stop: watch::Receiv
     }
 }
 
-/// Lets the work under way end, and tells it when the process is asked to stop.
+/// Waits for the activations in progress. If the process is asked to stop meanwhile, asks them to
+/// end soon.
 async fn until_done(
     engine: &Engine,
     stop: &mut watch::Receiver<bool>,
@@ -110,8 +116,8 @@ async fn until_done(
     work.await;
 }
 
-/// Work may have come up here or on another node. A moment to gather more of it: one activation
-/// serves a burst.
+/// Waits until the store reports that work may have appeared, here or on another node. Then waits a
+/// moment for more: one activation serves a burst.
 async fn rung(wake: &mut watch::Receiver<u64>) {
     if wake.changed().await.is_err() {
         return std::future::pending().await; // the store is closing: the timer and the stop remain
@@ -119,16 +125,17 @@ async fn rung(wake: &mut watch::Receiver<u64>) {
     tokio::time::sleep(GATHER).await;
 }
 
-/// The same for work that came up in this process.
+/// Waits until work has appeared in this process, then a moment for more.
 async fn called(engine: &Engine) {
     engine.passes.bell.notified().await;
     tokio::time::sleep(GATHER).await;
 }
 
+/// The tenants to visit now: all of them, or those where work is known.
 async fn due(engine: &Engine, pass: &Pass, all: bool) -> Vec<TenantId> {
-    let here = engine.passes.take_work(pass.name, engine.now());
+    let pending = engine.passes.take_work(pass.name, engine.now());
     let found = if all {
-        // The clock may have caught up with some.
+        // Some tenants' clocks may have been caught up with: update the metric.
         engine.count_tenants_ahead();
         engine
             .parts
@@ -142,9 +149,9 @@ async fn due(engine: &Engine, pass: &Pass, all: bool) -> Vec<TenantId> {
             .store
             .due(work, engine.now())
             .await
-            .map(|due| here.into_iter().chain(due).collect())
+            .map(|due| pending.into_iter().chain(due).collect())
     } else {
-        Ok(here)
+        Ok(pending)
     };
     if is_told(engine, found.is_err()).await {
         let now = engine.now();
@@ -156,21 +163,22 @@ async fn due(engine: &Engine, pass: &Pass, all: bool) -> Vec<TenantId> {
     })
 }
 
-/// What fails because the storage cannot be reached says nothing of passes: `/ready` tells that by
-/// itself, for as long as it lasts.
+/// Whether a result counts for the health of passes. A failure because the storage is unreachable
+/// does not: `/ready` reports that by itself, for as long as it lasts.
 async fn is_told(engine: &Engine, is_failed: bool) -> bool {
     !is_failed || engine.is_reachable().await
 }
 
+/// Runs one activation if the pass has work, and records and logs its outcome.
 async fn activate(engine: &Engine, pass: &'static Pass, tenant: &TenantId) {
-    let done = engine.try_worthy(pass, tenant).await;
-    if is_told(engine, done.is_err()).await {
+    let result = engine.try_worthy(pass, tenant).await;
+    if is_told(engine, result.is_err()).await {
         let now = engine.now();
-        engine.passes.ended(pass.name, tenant, done.is_err(), now);
+        engine.passes.ended(pass.name, tenant, result.is_err(), now);
         let failing = engine.failing().tenants;
         metrics::gauge!("remem_tenants_failing").set(failing as f64);
     }
-    match done {
+    match result {
         Ok(Some(report)) if report.changed > 0 => {
             tracing::info!(pass = pass.name, tenant = %tenant, examined = report.examined, changed = report.changed, "pass done");
         }

@@ -1,9 +1,9 @@
-//! Schedules: when a pass is to work over a memory by itself. One record each; the pass `jobs`
-//! makes a job of every tick.
+//! Schedules: when a pass works on a memory by itself. Each is one record; the pass `jobs` creates
+//! a job at every tick.
 //!
-//! A tick, the job and the next tick are one commit on the condition that the schedule is as it
-//! was: however many nodes look at it and wherever one crashes, there is one job a tick. Ticks that
-//! were missed become one.
+//! A tick, its job and the next tick are one commit, under the condition that the schedule is
+//! unchanged: however many nodes try and wherever one crashes, there is one job for each tick.
+//! Missed ticks are combined into one.
 
 use crate::caller::Caller;
 use crate::engine::Engine;
@@ -21,53 +21,54 @@ use remem_core::{
 use remem_store::StoreError;
 use serde_json::{Map, Value, json};
 
-/// What a caller sets.
+/// A schedule that a caller sets.
 #[derive(Clone, Debug, Default)]
 pub struct NewSchedule {
-    /// An ISO 8601 duration …
+    /// The interval as an ISO 8601 duration. Exactly one of `every` and `cron` must be set.
     pub every: Option<String>,
-    /// … or a cron line.
+    /// A cron line, instead of an interval.
     pub cron: Option<String>,
-    /// The time zone by whose clocks; UTC if absent.
+    /// The time zone of the schedule; UTC if absent.
     pub zone: Option<String>,
-    /// What the jobs are started with.
+    /// The options of the jobs.
     pub options: Map<String, Value>,
-    /// Whether it ticks.
+    /// Whether the schedule is active.
     pub enabled: bool,
 }
 
-/// A schedule.
+/// The schedule of a pass over a memory.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Schedule {
-    /// The pass.
+    /// The name of the pass.
     pub pass: &'static str,
-    /// The memory; all of the tenant's if absent.
+    /// The memory to work on; all memories of the tenant if absent.
     pub memory_ref: Option<MemoryRef>,
-    /// An ISO 8601 duration …
+    /// The interval as an ISO 8601 duration, unless `cron` is set.
     pub every: Option<String>,
-    /// … or a cron line.
+    /// A cron line, unless `every` is set.
     pub cron: Option<String>,
-    /// The time zone.
+    /// The time zone of the schedule.
     pub zone: String,
-    /// What the jobs are started with.
+    /// The options of the jobs.
     pub options: Map<String, Value>,
-    /// Whether it ticks.
+    /// Whether the schedule is active.
     pub enabled: bool,
-    /// The next tick.
+    /// The instant of the next tick.
     pub next_due: Option<Timestamp>,
-    /// The latest tick …
+    /// The instant of the latest tick.
     pub last_due: Option<Timestamp>,
-    /// … and the job that came of it.
+    /// The job of the latest tick.
     pub last_job_id: Option<String>,
-    /// What ticks are counted from.
+    /// The instant that intervals are counted from.
     anchor: Timestamp,
     version: u64,
 }
 
-/// Another node may tick at the same time.
+/// How often a conflicting commit is retried: another node may tick at the same time.
 const TRIES: u32 = 16;
 
-/// The name of a schedule's record. Names of memories can be longer than a key may be.
+/// The key of a schedule's record: a digest, since names of memories can be longer than a key may
+/// be.
 fn key(pass: &str, memory_ref: Option<&MemoryRef>) -> String {
     let digest = memory_ref.map(|memory_ref| {
         blake3::hash(memory_ref.as_str().as_bytes())
@@ -78,6 +79,7 @@ fn key(pass: &str, memory_ref: Option<&MemoryRef>) -> String {
 }
 
 impl Schedule {
+    /// Reads a schedule from its record; `None` if a field is missing or the pass is unknown.
     fn read(record: &Record) -> Option<Schedule> {
         let body = &record.body;
         let text = |name: &str| body.get(name).and_then(Value::as_str).map(str::to_owned);
@@ -105,6 +107,7 @@ impl Schedule {
         })
     }
 
+    /// The body of the schedule's record.
     fn body(&self) -> RecordBody {
         own_words(json!({
             "pass": self.pass,
@@ -135,8 +138,8 @@ impl Schedule {
 }
 
 impl Engine {
-    /// Sets the schedule of a pass over a memory, or over all of the tenant's. It begins to count
-    /// now.
+    /// Sets the schedule of a pass over a memory, or over all memories of the tenant. Its intervals
+    /// start now.
     pub async fn put_schedule(
         &self,
         caller: &Caller,
@@ -187,6 +190,7 @@ impl Engine {
         Err(EngineError::Store(StoreError::Busy))
     }
 
+    /// Validates a schedule that a caller sets.
     async fn new_schedule(
         &self,
         tenant: &TenantId,
@@ -227,6 +231,7 @@ impl Engine {
         })
     }
 
+    /// Fails if the tenant has too many schedules.
     async fn room_for_schedule(&self, tenant: &TenantId) -> Result<(), EngineError> {
         let limit = self.parts.policy.schedules_max;
         let known = self.all_schedules(tenant).await?.len();
@@ -245,6 +250,7 @@ impl Engine {
         }
     }
 
+    /// Reads a schedule by its key.
     async fn find_schedule(
         &self,
         tenant: &TenantId,
@@ -258,6 +264,7 @@ impl Engine {
         Ok(record.as_ref().and_then(Schedule::read))
     }
 
+    /// Reads all schedules of a tenant.
     pub(crate) async fn all_schedules(
         &self,
         tenant: &TenantId,
@@ -271,7 +278,7 @@ impl Engine {
         Ok(records.iter().filter_map(Schedule::read).collect())
     }
 
-    /// The schedule of a pass over a memory, or over all.
+    /// Returns the schedule of a pass over a memory, or over all memories.
     pub async fn schedule(
         &self,
         caller: &Caller,
@@ -285,7 +292,7 @@ impl Engine {
             .ok_or(EngineError::NotFound("schedule"))
     }
 
-    /// The tenant's schedules, by pass.
+    /// Lists the tenant's schedules that the caller may see, by pass.
     pub async fn schedules(&self, caller: &Caller) -> Result<Vec<Schedule>, EngineError> {
         caller.require(Permission::MemoryAdmin)?;
         let mut all = self.all_schedules(caller.tenant()).await?;
@@ -297,7 +304,7 @@ impl Engine {
         Ok(all)
     }
 
-    /// Takes a schedule away. Jobs that came of it go on.
+    /// Deletes a schedule. Its jobs continue.
     pub async fn remove_schedule(
         &self,
         caller: &Caller,
@@ -326,7 +333,7 @@ impl Engine {
         Err(EngineError::Store(StoreError::Busy))
     }
 
-    /// Whether a schedule is due; remembers when the next one will be.
+    /// Whether a schedule is due. Also tells the runner of this process when the next one will be.
     pub(crate) async fn look_at_schedules(&self, tenant: &TenantId) -> Result<bool, EngineError> {
         let now = self.now_for(tenant).await?;
         let schedules = self.all_schedules(tenant).await?;
@@ -339,7 +346,7 @@ impl Engine {
         Ok(next.is_some_and(|at| at <= now))
     }
 
-    /// Makes jobs of what is due.
+    /// Creates the jobs of schedules that are due.
     pub(crate) async fn tick(
         &self,
         tenant: &TenantId,
@@ -352,14 +359,15 @@ impl Engine {
             if !schedule.is_due(now) {
                 continue;
             }
-            let ticked = if mode == Mode::DryRun {
+            let started = if mode == Mode::DryRun {
                 Ok(true)
             } else {
                 self.tick_one(tenant, schedule, now).await
             };
-            match ticked {
-                Ok(ticked) => report.changed += u64::from(ticked),
-                // A schedule that cannot tick now must not hold up the others; it stays due.
+            match started {
+                Ok(started) => report.changed += u64::from(started),
+                // A schedule that cannot start its job now must not hold up the others; it stays
+                // due.
                 Err(EngineError::Rejected(rejection)) => {
                     tracing::warn!(tenant = %tenant, code = rejection.code(), field = rejection.field(), "a schedule could not start its job");
                 }
@@ -370,7 +378,7 @@ impl Engine {
         Ok(report)
     }
 
-    /// Answers whether this call made the tick: another node may have.
+    /// Creates the job of one schedule. Returns false if another node did.
     async fn tick_one(
         &self,
         tenant: &TenantId,
@@ -387,9 +395,9 @@ impl Engine {
                 Trigger::Scheduled,
             )
             .await?;
-        // One that waits already will do what this tick asks for. It is part of the commit, so that
-        // it does wait still.
-        let (job, waits) = match self.equal_job(tenant, &wanted).await? {
+        // A queued equivalent job will do the work of this tick. It is part of the commit, so that
+        // it is certain to be still queued.
+        let (job, precondition) = match self.equal_job(tenant, &wanted).await? {
             Some(job) => (job.clone(), Precondition::Version(job.version)),
             None => (wanted, Precondition::Absent),
         };
@@ -411,7 +419,7 @@ impl Engine {
         match self
             .parts
             .store
-            .commit(batch.set(RecordKind::Job, job.key(), waits, job.body()))
+            .commit(batch.set(RecordKind::Job, job.key(), precondition, job.body()))
             .await
         {
             Ok(_) => {

@@ -1,28 +1,28 @@
-//! Sealing: turns a value into ciphertext that only the same key, used for the same place, opens
-//! again. Owns the form of what is sealed; it may not keep a key or decide what is secret.
+//! Sealing: encrypts a value so that only the same key, with the same associated data, decrypts it.
+//! This file defines the format; it stores no key and does not decide what is secret.
 //!
-//! Every value is sealed with a key of its own, derived from the given key and 32 fresh random
-//! bytes that are stored beside the ciphertext. So a nonce is never used twice under one key,
+//! Every value is encrypted with a key of its own, derived from the given key and 32 fresh random
+//! bytes that are stored beside the ciphertext. So a nonce is never used twice with one key,
 //! however much is sealed.
 
 use remem_core::Sealed;
 use ring::aead::{Aad, CHACHA20_POLY1305, LessSafeKey, MAX_TAG_LEN, Nonce, UnboundKey};
 use zeroize::Zeroizing;
 
-/// Names the form; another one gets another number.
+/// Version of the format.
 const FORM: u8 = 1;
 const SALT_BYTES: usize = 32;
 const PURPOSE: &str = "remembrancer seal v1";
 
-/// Seals `plain` for the place that `aad` names.
+/// Encrypts `plain` with the associated data `aad`.
 ///
 /// # Panics
-/// If the machine has no randomness: nothing can be kept secret then.
+/// If the machine has no randomness: no secret could be protected then.
 #[must_use]
 pub fn seal(key: &[u8; 32], aad: &[u8], plain: &[u8]) -> Sealed {
     let mut salt = [0; SALT_BYTES];
     getrandom::fill(&mut salt).expect("the machine has randomness");
-    // Large enough from the start: a buffer that moved would leave plaintext behind.
+    // Large enough from the start: a buffer that is reallocated would leave plaintext behind.
     let mut text = Vec::with_capacity(plain.len() + MAX_TAG_LEN);
     text.extend_from_slice(plain);
     let sealed = one_time(key, &salt).seal_in_place_append_tag(nonce(), Aad::from(aad), &mut text);
@@ -30,12 +30,13 @@ pub fn seal(key: &[u8; 32], aad: &[u8], plain: &[u8]) -> Sealed {
     Sealed::new([&[FORM][..], &salt, &text].concat())
 }
 
-/// The plaintext, if this key sealed it for this place and nobody changed it since.
+/// Decrypts a value; `None` unless this key sealed it with the same associated data and it is
+/// unchanged.
 #[must_use]
 pub fn open(key: &[u8; 32], aad: &[u8], sealed: &Sealed) -> Option<Zeroizing<Vec<u8>>> {
-    let (form, rest) = sealed.bytes().split_first()?;
+    let (format, rest) = sealed.bytes().split_first()?;
     let (salt, text) = rest.split_at_checked(SALT_BYTES)?;
-    if *form != FORM {
+    if *format != FORM {
         return None;
     }
     let mut buffer = Zeroizing::new(text.to_vec());
@@ -47,7 +48,8 @@ pub fn open(key: &[u8; 32], aad: &[u8], sealed: &Sealed) -> Option<Zeroizing<Vec
     Some(buffer)
 }
 
-/// Associated data from parts, each with its length, so that two different places never look alike.
+/// Associated data from parts, each with its length in front, so that different lists of parts
+/// never give the same bytes.
 #[must_use]
 pub fn place<'a>(parts: impl IntoIterator<Item = &'a str>) -> Vec<u8> {
     parts
@@ -61,6 +63,7 @@ pub fn place<'a>(parts: impl IntoIterator<Item = &'a str>) -> Vec<u8> {
         .collect()
 }
 
+/// The key of one sealed value, derived from its salt.
 fn one_time(key: &[u8; 32], salt: &[u8]) -> LessSafeKey {
     let material = Zeroizing::new([key.as_slice(), salt].concat());
     let derived = Zeroizing::new(blake3::derive_key(PURPOSE, &material));
@@ -69,7 +72,7 @@ fn one_time(key: &[u8; 32], salt: &[u8]) -> LessSafeKey {
     )
 }
 
-/// The key is used once.
+/// The nonce is constant, because every key is used once.
 fn nonce() -> Nonce {
     Nonce::assume_unique_for_key([0; 12])
 }

@@ -1,5 +1,5 @@
-//! Search: words and meaning, ranked by `core/recall`, with a probability that anything relevant is
-//! there at all. Nothing leaves without a second look at what it holds.
+//! Search by words and by meaning, ranked by `remem_core::recall`, with the probability that any
+//! hit is relevant. Every hit is redacted again by today's rules before it is returned.
 
 use crate::caller::Caller;
 use crate::cpu;
@@ -16,25 +16,25 @@ use remem_core::{
 };
 use remem_store::{Around, Filter, Found, Probe, ReadAt};
 
-/// Candidates of each kind that are ranked, at least.
+/// Candidates of each kind (by words, by meaning) that are ranked, at least.
 const DEPTH: u32 = 150;
-/// Neighbours of a hit that a caller may have, on either side.
+/// Neighbours on either side of a hit that a caller may request.
 const NEIGHBOURS_MAX: u32 = 10;
 
-/// By what a search finds.
+/// Which index a search uses.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Mode {
-    /// By both, if this host has a model; by words otherwise.
+    /// Words and vectors, if this host has an embedding model; words only otherwise.
     #[default]
     Hybrid,
-    /// By words alone.
+    /// Words only, ranked by BM25.
     Lexical,
-    /// By meaning alone.
+    /// Vectors only; an error on a host without an embedding model.
     Semantic,
 }
 
 impl Mode {
-    /// Its name for programs.
+    /// The name of this mode in requests and answers.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -45,100 +45,103 @@ impl Mode {
     }
 }
 
-/// What becomes of a time that the query speaks of.
+/// How a search uses a date or period that the query mentions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum TimeUse {
-    /// Only entries of that time count; should they answer far less well than others, all do.
+    /// Only entries of that period are returned, unless they match far less well than entries of
+    /// all times.
     #[default]
     Filter,
-    /// Entries of that time come first where all else is alike.
+    /// Entries of that period come first among otherwise equal ones.
     Prefer,
-    /// Nothing.
+    /// The period is ignored.
     Ignore,
 }
 
-/// What a search asks for.
+/// The parameters of a search.
 #[derive(Clone, Debug, Default)]
 pub struct SearchRequest {
-    /// What to look for, as typed.
+    /// The query text, as typed.
     pub query: String,
-    /// Hits wanted; see `Policy::search_limit`.
+    /// Number of hits wanted; see `Policy::search_limit`.
     pub limit: Option<u32>,
-    /// Conditions.
+    /// Conditions that every hit must meet.
     pub filter: Filter,
-    /// Read at least this revision.
+    /// Wait until the node has this revision before reading.
     pub at_least: Option<Revision>,
-    /// What was true at this instant, rather than now.
+    /// Search the entries that were valid at this instant, rather than now.
     pub as_of: Option<Timestamp>,
-    /// By what to find.
+    /// Which index to use.
     pub mode: Mode,
-    /// What becomes of a time in the query.
+    /// How to use a period that the query mentions.
     pub time: TimeUse,
-    /// Entries to show before and after each hit.
+    /// Number of entries to return before and after each hit.
     pub neighbours: u32,
-    /// Hits of one source at the most; if absent, a source that nobody vouches for gets two of ten.
+    /// Hits from one source at most. Without it, a source of untrusted entries gets two hits of
+    /// ten.
     pub per_source: Option<u32>,
-    /// Answer nothing rather than what is probably irrelevant.
+    /// Return no hits when the probability that any is relevant is below the threshold.
     pub abstain: bool,
-    /// What stands beside a candidate counts for nothing: for those who want entries that hold
-    /// their words, and for evaluations.
+    /// Ignore neighbouring entries in the ranking: for callers who want entries that contain their
+    /// words, and for evaluations.
     pub no_context: bool,
 }
 
-/// The answer to a search.
+/// The result of a search.
 #[derive(Clone, Debug, Default)]
 pub struct Searched {
-    /// Best first.
+    /// The hits, best first.
     pub hits: Vec<Hit>,
-    /// How probable it is that something relevant is among them.
+    /// The probability that at least one hit is relevant.
     pub probability: f64,
-    /// Whether that is enough to go by.
+    /// Whether the probability is above the calibrated threshold.
     pub relevant: bool,
-    /// By what was found: words alone, where no model answers.
+    /// The index that was used: words only, where no model answered.
     pub mode: Mode,
-    /// The time that the query speaks of, and whether only entries of that time were looked at.
+    /// The period that the query mentions, and whether only entries of that period were searched.
     pub when: Option<(When, bool)>,
-    /// What the probability is from; for evaluations.
+    /// The measurements that the probability was computed from; for evaluations.
     pub signals: Signals,
 }
 
-/// One hit of a search.
+/// One entry of a search result.
 #[derive(Clone, Debug)]
 pub struct Hit {
-    /// The entry.
+    /// The matching entry, redacted.
     pub entry: Entry,
-    /// How well it answers, relative to the best hit of the same answer, which has 1.
+    /// How well the entry matches, relative to the best hit of the same result, which has 1.
     pub score: f64,
-    /// What the score is made of, in the same unit.
+    /// How each factor contributes to the score, in the same unit.
     pub parts: ScoreParts,
-    /// What was written right before it, the nearest first.
+    /// Entries written right before this one, the nearest first.
     pub before: Vec<Entry>,
-    /// What was written right after it, the nearest first.
+    /// Entries written right after this one, the nearest first.
     pub after: Vec<Entry>,
 }
 
-/// What a score is made of. They sum to it.
+/// The contributions that sum to a score.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct ScoreParts {
-    /// Words in common.
+    /// Words of the query that the entry contains.
     pub lexical: f64,
-    /// Likeness in meaning.
+    /// Similarity of the entry's vector to that of the query.
     pub meaning: f64,
-    /// Words that were probably meant.
+    /// Words that match after correcting a spelling mistake in the query.
     pub typo: f64,
-    /// What stands beside it.
+    /// Relevance of the entries written right before and after.
     pub context: f64,
-    /// Age, or distance from the time that was asked for.
+    /// Age of the entry, or its distance from the period that the query mentions.
     pub recency: f64,
-    /// How long it lasts.
+    /// How long the tier of the entry lasts.
     pub tier: f64,
-    /// How many say so.
+    /// Number of entries that state the same.
     pub corroboration: f64,
-    /// How much rests on it.
+    /// Number of actions that refer to the entry.
     pub usage: f64,
 }
 
 impl ScoreParts {
+    /// Scales the integer parts so that the best hit's score is 1.
     fn of(parts: &Parts, best: f64) -> ScoreParts {
         let of = |part: i64| part as f64 / best;
         ScoreParts {
@@ -154,7 +157,7 @@ impl ScoreParts {
     }
 }
 
-/// A search on its way.
+/// A search in progress: its parsed request and the snapshot that it reads.
 struct Searching<'a> {
     engine: &'a Engine,
     scope: Scope,
@@ -166,14 +169,14 @@ struct Searching<'a> {
     limit: usize,
 }
 
-/// A list of hits before anybody has looked at them again.
+/// Ranked hits before they are redacted again.
 struct Ranking {
     hits: Vec<(Entry, i64, Parts)>,
     signals: Signals,
 }
 
 impl Engine {
-    /// Entries that answer the query, best first.
+    /// Searches a memory for the entries that best match a query, best first.
     pub async fn search(
         &self,
         caller: &Caller,
@@ -198,7 +201,7 @@ impl Engine {
         };
         let time = (request.time != TimeUse::Ignore).then_some(&request.query);
         let when = time.and_then(|query| recall::when::read_utc(query, at.instant()));
-        // What is unknown is answered as if it were empty, in every word of it.
+        // An unknown memory is answered exactly as an empty one, so that names cannot be guessed.
         let Some(scope) = scope else {
             return Ok(sabotage!(
                 "an-unknown-memory-is-answered-otherwise-than-an-empty-one",
@@ -215,7 +218,7 @@ impl Engine {
             ));
         };
         let limit = self.parts.policy.search_limit(request.limit) as usize;
-        let searching = Searching {
+        let execution = Searching {
             engine: self,
             scope,
             request: &request,
@@ -225,13 +228,13 @@ impl Engine {
             at,
             limit,
         };
-        let mut searched = searching.answer(caller).await?;
+        let mut searched = execution.answer(caller).await?;
         searched.mode = mode;
         Ok(searched)
     }
 
-    /// The query as a direction, if it is to be found by one. The embedder may be somebody else's:
-    /// it is sent what the rules leave.
+    /// The vector of the query, if the mode needs one. The model may be a remote service: the query
+    /// is redacted before it is sent.
     async fn direction(
         &self,
         caller: &Caller,
@@ -293,20 +296,21 @@ impl Engine {
 }
 
 impl Searching<'_> {
+    /// Ranks the entries, decides about the period and about abstaining, and redacts the hits.
     async fn answer(&self, caller: &Caller) -> Result<Searched, EngineError> {
         let calibration = Calibration::default();
-        let narrow = self
+        let narrow_filter = self
             .when
             .as_ref()
             .filter(|_| self.request.time == TimeUse::Filter)
             .map(|when| within(&self.request.filter, when));
         let mut ranking = self.rank(&self.request.filter).await?;
         let mut filtered = false;
-        if let Some(filter) = &narrow {
-            let found = self.rank(filter).await?;
-            filtered = holds_up(&found.signals, &ranking.signals);
+        if let Some(filter) = &narrow_filter {
+            let narrow_ranking = self.rank(filter).await?;
+            filtered = holds_up(&narrow_ranking.signals, &ranking.signals);
             if filtered {
-                ranking = found;
+                ranking = narrow_ranking;
             }
         }
         let verdict = recall::verdict(&ranking.signals, &calibration);
@@ -323,6 +327,7 @@ impl Searching<'_> {
         })
     }
 
+    /// Fetches candidates that pass `filter`, and their neighbours, and ranks them.
     async fn rank(&self, filter: &Filter) -> Result<Ranking, EngineError> {
         let depth = DEPTH.max(self.limit as u32 * 3);
         let probe = Probe {
@@ -343,26 +348,30 @@ impl Searching<'_> {
         let candidates: Vec<Candidate<'_>> = found
             .candidates
             .iter()
-            .map(|one| Candidate {
-                entry: &one.entry,
-                lexical: one.lexical,
-                cosine: one.cosine,
-                typo: one.typo,
-                support: one.support,
-                uses: one.uses,
+            .map(|candidate| Candidate {
+                entry: &candidate.entry,
+                lexical: candidate.lexical,
+                cosine: candidate.cosine,
+                typo: candidate.typo,
+                support: candidate.support,
+                uses: candidate.uses,
             })
             .collect();
-        let sides = around.iter().flat_map(|one| {
-            one.before
+        let neighbours = around.iter().flat_map(|group| {
+            group
+                .before
                 .iter()
-                .chain(&one.after)
-                .map(move |entry| Neighbour { of: &one.id, entry })
+                .chain(&group.after)
+                .map(move |entry| Neighbour {
+                    of: &group.id,
+                    entry,
+                })
         });
-        let neighbours: Vec<Neighbour<'_>> = sides
-            .filter(|side| {
+        let neighbours: Vec<Neighbour<'_>> = neighbours
+            .filter(|neighbour| {
                 sabotage!(
                     "what-stands-beside-a-hit-passes-the-filter",
-                    lets_through(filter, side.entry),
+                    lets_through(filter, neighbour.entry),
                     true
                 )
             })
@@ -385,22 +394,25 @@ impl Searching<'_> {
         Ok(Ranking { hits, signals })
     }
 
-    /// What stands beside the best by words and the best by meaning.
+    /// The neighbours of the candidates that match best, by words and vectors together.
     async fn around_the_best(&self, found: &Found) -> Result<Vec<Around>, EngineError> {
-        let words = |one: &remem_store::Candidate| one.lexical + one.typo;
+        let words = |candidate: &remem_store::Candidate| candidate.lexical + candidate.typo;
         let lexical = found.candidates.iter().map(words);
-        let cosine = found.candidates.iter().filter_map(|one| one.cosine);
+        let cosine = found
+            .candidates
+            .iter()
+            .filter_map(|candidate| candidate.cosine);
         let most = (
             lexical.fold(f64::MIN_POSITIVE, f64::max),
             cosine.fold(f64::MIN_POSITIVE, f64::max),
         );
-        let fused = |one: &remem_store::Candidate| {
-            words(one) / most.0 + one.cosine.unwrap_or(0.0).max(0.0) / most.1
+        let fused = |candidate: &remem_store::Candidate| {
+            words(candidate) / most.0 + candidate.cosine.unwrap_or(0.0).max(0.0) / most.1
         };
         let mut best: Vec<(f64, &EntryId)> = found
             .candidates
             .iter()
-            .map(|one| (fused(one), &one.entry.id))
+            .map(|candidate| (fused(candidate), &candidate.entry.id))
             .collect();
         best.sort_by(|a, b| b.0.total_cmp(&a.0).then_with(|| b.1.cmp(a.1)));
         let ids: Vec<EntryId> = best
@@ -416,6 +428,7 @@ impl Searching<'_> {
             .await?)
     }
 
+    /// Redacts the hits that fit into a page, and adds the neighbours that the request asks for.
     async fn show(
         &self,
         caller: &Caller,
@@ -435,7 +448,7 @@ impl Searching<'_> {
         let policy = self.engine.policy_of(caller);
         let rules = self.engine.rules(caller.tenant()).await?;
         let admission = rules.admission(&policy, self.at.instant());
-        let look = |entry: Entry| {
+        let review = |entry: Entry| {
             sabotage!(
                 "hits-are-shown-without-a-second-look",
                 admission.review(entry),
@@ -445,14 +458,16 @@ impl Searching<'_> {
                 }
             )
         };
-        let mut found = Vec::with_capacity(hits.len());
+        let mut hits_with_neighbours = Vec::with_capacity(hits.len());
         for (entry, score, parts) in hits {
-            let sides = around
+            let group = around
                 .iter()
-                .position(|one| one.id == entry.id)
+                .position(|group| group.id == entry.id)
                 .map(|at| around.swap_remove(at));
-            let (before, after) = sides.map(|one| (one.before, one.after)).unwrap_or_default();
-            found.push(Hit {
+            let (before, after) = group
+                .map(|group| (group.before, group.after))
+                .unwrap_or_default();
+            hits_with_neighbours.push(Hit {
                 entry,
                 score: score as f64 / best,
                 parts: ScoreParts::of(&parts, best),
@@ -464,30 +479,32 @@ impl Searching<'_> {
             let all = hit.before.iter().chain(&hit.after).chain([&hit.entry]);
             all.map(|entry| cpu::to_review(&admission, entry)).sum()
         };
-        let show = |hit: Hit| {
+        let review_hit = |hit: Hit| {
             Ok::<_, EngineError>(Hit {
-                entry: look(hit.entry),
-                before: hit.before.into_iter().map(look).collect(),
-                after: hit.after.into_iter().map(look).collect(),
+                entry: review(hit.entry),
+                before: hit.before.into_iter().map(review).collect(),
+                after: hit.after.into_iter().map(review).collect(),
                 ..hit
             })
         };
-        let whole = |hit: &Hit| {
+        let bytes_of_hit = |hit: &Hit| {
             let all = hit.before.iter().chain(&hit.after).chain([&hit.entry]);
             all.map(cpu::of_entry).sum()
         };
         let bytes_max = self.engine.parts.policy.page_bytes_max;
-        found.truncate(within_bytes(&found, whole, bytes_max));
+        hits_with_neighbours.truncate(within_bytes(&hits_with_neighbours, bytes_of_hit, bytes_max));
         let cpu = self.engine.cpu();
-        cpu.each(caller.tenant(), found, bytes, show).await
+        cpu.each(caller.tenant(), hits_with_neighbours, bytes, review_hit)
+            .await
     }
 }
 
-/// So many of `limit` hits may be of one source that nobody vouches for: two of ten.
+/// How many of `limit` hits may come from one source of untrusted entries: two of ten.
 fn untrusted_share(limit: usize) -> u32 {
     u32::try_from(limit / 5).unwrap_or(u32::MAX).max(1)
 }
 
+/// Refuses numbers of neighbours or of hits per source that are out of range.
 fn check(request: &SearchRequest) -> Result<(), Rejection> {
     if request.neighbours > NEIGHBOURS_MAX {
         return Err(Rejection::Invalid {
@@ -504,14 +521,15 @@ fn check(request: &SearchRequest) -> Result<(), Rejection> {
     Ok(())
 }
 
-/// Whether what was found of a time answers about as well as what was found of all times.
-/// Probabilities do not tell: the words of the time are seldom in the texts, so that both are low.
+/// Whether the best hits of a period match at least half as well as those of all times. Scores are
+/// compared, not probabilities: the words that name the period are seldom in the texts, so that
+/// both probabilities are low.
 fn holds_up(narrow: &Signals, wide: &Signals) -> bool {
     let strength = |signals: &Signals| signals.lexical + signals.cosine.unwrap_or(0);
     narrow.hits > 0 && 2 * strength(narrow) >= strength(wide)
 }
 
-/// The filter, and that time.
+/// Narrows a filter to entries created in a period.
 fn within(filter: &Filter, when: &When) -> Filter {
     Filter {
         created_from: Some(
@@ -528,8 +546,8 @@ fn within(filter: &Filter, when: &When) -> Filter {
     }
 }
 
-/// Whether an entry that was found beside another is one that was asked for: what a store says of
-/// those that it finds.
+/// Whether a neighbour passes the filter of the search. The store applies the same conditions to
+/// hits, but not to neighbours.
 fn lets_through(filter: &Filter, entry: &Entry) -> bool {
     filter.tags.iter().all(|tag| entry.tags.contains(tag))
         && filter

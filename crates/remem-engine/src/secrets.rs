@@ -1,6 +1,6 @@
-//! Registered secrets: values that must never be stored, held in process memory only. `Rules` is
-//! what texts of a tenant are held against at this moment; a value that is registered later makes
-//! new rules.
+//! Registered secrets: values that must never be stored, held in process memory only.
+//! `RedactionRules` are the rules by which a tenant's texts are redacted at this moment; a value
+//! that is registered later makes new rules.
 
 use crate::engine::HostKey;
 use remem_core::redact::SecretValue;
@@ -9,7 +9,7 @@ use remem_core::{Admission, Policy, Redactor, ShapePolicy, TenantId, Timestamp};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// What texts are held against: registered values and shapes. Cheap to share.
+/// The redaction rules of a tenant: registered values and shapes of secrets. Cheap to share.
 pub struct Rules {
     values: Vec<SecretValue>,
     redactor: Redactor,
@@ -17,6 +17,7 @@ pub struct Rules {
 }
 
 impl Rules {
+    /// Compiles the rules for these values.
     fn new(scan_key: &[u8; 32], values: Vec<SecretValue>) -> Rules {
         let redactor = Redactor::new(values.iter().cloned());
         Rules {
@@ -26,7 +27,7 @@ impl Rules {
         }
     }
 
-    /// The chokepoint under these rules.
+    /// The admission check under these rules, the only way to store a text.
     #[must_use]
     pub fn admission<'a>(&'a self, policy: &'a Policy, now: Timestamp) -> Admission<'a> {
         Admission {
@@ -37,14 +38,14 @@ impl Rules {
         }
     }
 
-    /// The redactor.
+    /// The redactor for these rules.
     #[must_use]
     pub fn redactor(&self) -> &Redactor {
         &self.redactor
     }
 
-    /// Identifies the rules an entry is written under: the registered values, the table of shapes,
-    /// the tenant's policy.
+    /// Identifies the rules that an entry is written under: the registered values, the table of
+    /// shapes, and the tenant's policy.
     #[must_use]
     pub fn scan(&self, shapes: ShapePolicy) -> u64 {
         let policy = match shapes {
@@ -56,36 +57,42 @@ impl Rules {
     }
 }
 
-/// The rules of all tenants: values registered for the whole host, each tenant's own, and those of
-/// its vault.
+/// The secrets of all tenants and a cache of their redaction rules: values registered for the whole
+/// host, each tenant's own, and those of its vault.
 pub struct Secrets {
     scan_key: [u8; 32],
+    /// The values registered at the start, each for one tenant or for all.
     given: Vec<(Option<TenantId>, SecretValue)>,
     known: Mutex<Cache>,
     building: [tokio::sync::Mutex<()>; CLASSES],
 }
 
+/// The cached rules of tenants.
 #[derive(Default)]
 struct Cache {
     tenants: HashMap<TenantId, Known>,
-    /// How often something of a tenant was forgotten.
+    /// How often each tenant's rules were invalidated.
     forgotten: HashMap<TenantId, u64>,
-    /// What holds for a tenant without values of its own.
+    /// The rules of tenants without values of their own.
     common: Option<Arc<Rules>>,
 }
 
-/// Tenants whose rules are kept in memory, and the bytes of their vaults' values. Rules of the
-/// tenant that was looked at longest ago are worked out anew when they are next needed.
+/// Tenants whose rules are cached, at most. If there are more, those of the tenant that was checked
+/// longest ago are evicted.
 const TENANTS_MAX: usize = 10_000;
+/// Bytes of the cached tenants' vault values, at most.
 const BYTES_MAX: usize = 8 * 1024 * 1024;
-/// Tenants fall into so many classes; of each, the rules of one are worked out at a time.
+/// Number of locks for building rules. Tenants are spread over them by hash, so that at most this
+/// many rules are built at a time.
 const CLASSES: usize = 64;
 
 impl Cache {
+    /// How often a tenant's rules were invalidated.
     fn forgotten(&self, tenant: &TenantId) -> u64 {
         self.forgotten.get(tenant).copied().unwrap_or(0)
     }
 
+    /// Evicts the tenants that were checked longest ago, except `kept`, until the limits hold.
     fn make_room(&mut self, kept: &TenantId) {
         let is_full = |tenants: &HashMap<TenantId, Known>| {
             let bytes: usize = tenants.values().map(|known| known.bytes).sum();
@@ -102,25 +109,25 @@ impl Cache {
     }
 }
 
-/// The rules of a tenant, and which state of its vault they stand for.
+/// The cached rules of a tenant, and the state of its vault that they were built from.
 #[derive(Clone)]
 pub(crate) struct Known {
     pub rules: Arc<Rules>,
-    /// Names the state of the vault.
+    /// Digest of the vault's state.
     pub vault: [u8; 32],
-    /// When the vault was last looked at.
+    /// When the vault was last checked for changes.
     pub looked_at: Timestamp,
-    /// The bytes of the tenant's own values.
+    /// Bytes of the values in the tenant's vault.
     pub bytes: usize,
 }
 
-/// Taken before a look at a vault: what was seen then is not kept if something was forgotten in the
-/// meantime.
+/// Taken before a vault is read: rules built from it are not cached if the tenant's rules were
+/// invalidated in the meantime.
 #[derive(Clone, Copy)]
 pub(crate) struct Look(u64);
 
 impl Secrets {
-    /// Nothing registered; shapes are still looked for.
+    /// A registry without values; shapes of secrets are still detected.
     #[must_use]
     pub fn none(key: &HostKey) -> Secrets {
         Secrets::new(key, Vec::new())
@@ -137,48 +144,49 @@ impl Secrets {
         }
     }
 
+    /// Locks the cache of rules.
     fn cache(&self) -> MutexGuard<'_, Cache> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The rules of a tenant as they were last worked out.
+    /// The cached rules of a tenant.
     pub(crate) fn known(&self, tenant: &TenantId) -> Option<Known> {
         self.cache().tenants.get(tenant).cloned()
     }
 
-    /// Begins a look at a vault.
+    /// Marks the beginning of reading a vault.
     pub(crate) fn look(&self, tenant: &TenantId) -> Look {
         Look(self.cache().forgotten(tenant))
     }
 
-    /// Waits until nobody else works out the rules of the tenant: whoever asked meanwhile finds
-    /// them done.
+    /// Waits until no other task is building the rules of the tenant; afterwards they may be cached
+    /// already.
     pub(crate) async fn turn(&self, tenant: &TenantId) -> tokio::sync::MutexGuard<'_, ()> {
         let hash = blake3::hash(tenant.as_str().as_bytes());
         let class = usize::from(hash.as_bytes()[0]) % CLASSES;
         self.building[class].lock().await
     }
 
-    /// Works out the rules of a tenant: what was given at the start, and the values of its vault.
-    /// That can take a good part of a second, so it is done off the async threads.
+    /// Builds and caches the rules of a tenant from the values registered at the start and those of
+    /// its vault. That can take a good part of a second, so it runs on a blocking thread.
     pub(crate) async fn learn(
         &self,
         tenant: &TenantId,
-        look: Look,
+        read: Look,
         vault: [u8; 32],
         looked_at: Timestamp,
-        values: Vec<SecretValue>,
+        vault_values: Vec<SecretValue>,
     ) -> Arc<Rules> {
         let of_tenant = |of: &Option<TenantId>| of.as_ref().is_none_or(|of| of == tenant);
-        let given = self.given.iter().filter(|(of, _)| of_tenant(of));
-        let has_own = !values.is_empty() || given.clone().any(|(of, _)| of.is_some());
-        let bytes = values.iter().map(|value| value.byte_len()).sum();
+        let registered = self.given.iter().filter(|(of, _)| of_tenant(of));
+        let has_own = !vault_values.is_empty() || registered.clone().any(|(of, _)| of.is_some());
+        let bytes = vault_values.iter().map(|value| value.byte_len()).sum();
         let common = self.cache().common.clone().filter(|_| !has_own);
         let rules = match common {
             Some(rules) => rules,
             None => {
-                let given = given.map(|(_, value)| value.clone());
-                let all: Vec<SecretValue> = given.chain(values).collect();
+                let registered = registered.map(|(_, value)| value.clone());
+                let all: Vec<SecretValue> = registered.chain(vault_values).collect();
                 let scan_key = self.scan_key;
                 let work = move || Arc::new(Rules::new(&scan_key, all));
                 tokio::task::spawn_blocking(work)
@@ -190,37 +198,37 @@ impl Secrets {
         if !has_own {
             cache.common = Some(rules.clone());
         }
-        if cache.forgotten(tenant) == look.0 {
-            let known = Known {
+        if cache.forgotten(tenant) == read.0 {
+            let cached = Known {
                 rules: rules.clone(),
                 vault,
                 looked_at,
                 bytes,
             };
-            cache.tenants.insert(tenant.clone(), known);
+            cache.tenants.insert(tenant.clone(), cached);
             cache.make_room(tenant);
         }
         rules
     }
 
-    /// The vault was looked at and is as it was.
-    pub(crate) fn confirm(&self, tenant: &TenantId, look: Look, looked_at: Timestamp) {
+    /// Records that the vault was checked and is unchanged.
+    pub(crate) fn confirm(&self, tenant: &TenantId, read: Look, looked_at: Timestamp) {
         let mut cache = self.cache();
-        if cache.forgotten(tenant) == look.0
+        if cache.forgotten(tenant) == read.0
             && let Some(known) = cache.tenants.get_mut(tenant)
         {
             known.looked_at = looked_at;
         }
     }
 
-    /// What holds from now on is worked out anew when it is next needed.
+    /// Invalidates the rules of a tenant: they are built again when they are next needed.
     pub(crate) fn forget(&self, tenant: &TenantId) {
         let mut cache = self.cache();
         *cache.forgotten.entry(tenant.clone()).or_default() += 1;
         cache.tenants.remove(tenant);
     }
 
-    /// Rules with more values: those that a run resolved.
+    /// Extends rules by more values: those that a run resolved.
     pub(crate) fn with(&self, rules: &Rules, more: &[SecretValue]) -> Rules {
         Rules::new(
             &self.scan_key,
@@ -234,12 +242,12 @@ impl Secrets {
 pub(crate) struct RunSecrets(Vec<SecretValue>);
 
 impl RunSecrets {
-    /// From now on the run's texts are held against this one as well.
+    /// Adds a secret, which is redacted from the run's texts from now on.
     pub fn add(&mut self, value: SecretValue) {
         self.0.push(value);
     }
 
-    /// What the run's texts are held against: the tenant's rules and its own secrets.
+    /// The rules for the run's texts: the tenant's, extended by the run's own secrets.
     pub fn rules(&self, secrets: &Secrets, base: &Arc<Rules>) -> Arc<Rules> {
         if self.0.is_empty() {
             base.clone()

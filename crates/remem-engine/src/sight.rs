@@ -1,6 +1,6 @@
-//! What a user sees of a tenant's log: everything but what is about the own memories of others.
-//! Feeds and webhooks ask here, and nobody else shows an event. Decides nothing about entries:
-//! stores look at those.
+//! Which events of a tenant's log a user may see: all except those about memories that belong to
+//! other users. Feeds and webhooks decide by this, and no other code returns events. It decides
+//! nothing about entries: stores check those.
 
 use crate::engine::Engine;
 use crate::error::EngineError;
@@ -9,14 +9,15 @@ use remem_core::sabotage;
 use remem_core::{Actor, Event, EventBody, RunId, ShapePolicy, TenantId};
 use std::collections::HashMap;
 
-/// The eyes of one user, for one page or one activation: whose a run is is looked up once.
+/// The events that one user may see. Used for one page or activation; the owner of each run is
+/// looked up once.
 pub(crate) struct Sight {
     actor: Actor,
     runs: HashMap<RunId, Option<String>>,
 }
 
 impl Sight {
-    /// Of whoever acts so.
+    /// The visibility for this actor.
     pub fn of(actor: Actor) -> Sight {
         Sight {
             actor,
@@ -24,13 +25,13 @@ impl Sight {
         }
     }
 
-    /// Whether what is `owner`'s alone is seen.
+    /// Whether an event is visible whose owner is `owner`.
     pub fn sees(&self, owner: Option<&str>) -> bool {
         owner.is_none_or(|owner| self.actor == Actor::Host || self.actor.as_str() == owner)
     }
 
-    /// The event as it is shown; `None` if it is not. What another user's run did to a memory of
-    /// the tenant is shown without the run.
+    /// The event as the user may see it; `None` if it is hidden. Of what another user's run did to
+    /// a shared memory, the event is shown without the run.
     pub async fn shown(
         &mut self,
         engine: &Engine,
@@ -44,8 +45,8 @@ impl Sight {
         ) {
             return Ok(None);
         }
-        let of_run = self.owner_of_run(engine, tenant, &event).await?;
-        if self.sees(of_run.as_deref()) {
+        let run_owner = self.owner_of_run(engine, tenant, &event).await?;
+        if self.sees(run_owner.as_deref()) {
             return Ok(Some(event));
         }
         if sabotage!(
@@ -62,7 +63,7 @@ impl Sight {
         Ok(Some(event))
     }
 
-    /// The user who alone may know of an event, whoever looks.
+    /// The user who alone may see an event, independent of who asks.
     pub async fn owner(
         &mut self,
         engine: &Engine,
@@ -75,6 +76,7 @@ impl Sight {
         }
     }
 
+    /// The user who alone may see the event's run, cached.
     async fn owner_of_run(
         &mut self,
         engine: &Engine,
@@ -97,8 +99,8 @@ impl Sight {
 }
 
 impl Engine {
-    /// The user who alone sees a run. Its log tells, which is kept when the run itself is not any
-    /// more.
+    /// The user who alone may see a run. Read from the run's log, which is kept longer than its
+    /// record.
     pub(crate) async fn run_owner(
         &self,
         tenant: &TenantId,
@@ -112,12 +114,12 @@ impl Engine {
     }
 }
 
-/// The event without tags that became secret since it was written: the events are chained, so they
-/// stay on disk as they are.
+/// Removes tags that have become secret since the event was written. The stored event stays as it
+/// is, because events form a hash chain.
 pub(crate) fn review(rules: &Rules, event: &mut Event) {
     if let EventBody::Written(written) = &mut event.body {
         let redactor = rules.redactor();
-        let shown = |tag: &String| !redactor.touches(tag, ShapePolicy::Off);
-        sabotage!("late-secrets-show-in-events", written.tags.retain(shown));
+        let is_clean = |tag: &String| !redactor.touches(tag, ShapePolicy::Off);
+        sabotage!("late-secrets-show-in-events", written.tags.retain(is_clean));
     }
 }

@@ -1,16 +1,16 @@
 //! Counting tokens exactly as models of the o200k family do.
 //!
-//! Budgets are promises to whoever pays for a context window, so they are counted and not guessed
-//! from the length of a text.
+//! Budgets limit what a caller pays for a context window, so tokens are counted, not estimated from
+//! the length of a text.
 
-/// The encoding of GPT-4o and its successors. Its tables are part of the program and used in place.
+/// The encoding of GPT-4o and its successors. Its tables are compiled into the program.
 pub struct O200k;
 
 impl O200k {
-    /// What the protocol calls it.
+    /// The protocol's name of the tokenizer.
     pub const NAME: &str = remem_core::distill::TOKENIZER;
 
-    /// The tokens of a text. Names of special tokens are text like any other.
+    /// Counts the tokens of a text. Names of special tokens are ordinary text.
     #[must_use]
     pub fn count(text: &str) -> usize {
         remem_tokens::count(text)
@@ -21,8 +21,8 @@ impl O200k {
 mod tests {
     use super::O200k;
 
-    /// Common words are a token each, digits go in threes, and the name of a special token is only
-    /// text.
+    /// Common words are one token each, digits are grouped in threes, and the name of a special
+    /// token is ordinary text.
     #[test]
     fn counts_are_exact() {
         let known = [

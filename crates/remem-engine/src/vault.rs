@@ -1,6 +1,6 @@
-//! The vault: secrets that callers bring, kept sealed, so that runs can use them and no text of the
-//! tenant keeps them. Owns their names, limits and scopes. It may not hand a value to anybody but a
-//! run and the model's port, nor go on when one cannot be opened.
+//! The vault: secrets that callers store encrypted, so that runs can use them and no text of the
+//! tenant contains them. This file owns their names, limits and scopes. It gives a value only to
+//! runs and to the model's client, and fails when one cannot be decrypted.
 
 mod sealed;
 
@@ -20,7 +20,7 @@ use sealed::{open_values, seal_body};
 use serde_json::{Map, Value, json};
 use zeroize::Zeroizing;
 
-/// The key that seals the vaults of all tenants. Lives outside the database.
+/// The key that encrypts the vaults of all tenants. It is stored outside the database.
 #[derive(Clone)]
 pub struct VaultKey {
     seals: Zeroizing<[u8; 32]>,
@@ -28,7 +28,7 @@ pub struct VaultKey {
 }
 
 impl VaultKey {
-    /// From 32 random bytes.
+    /// Takes 32 random bytes as the key.
     #[must_use]
     pub fn new(bytes: [u8; 32]) -> VaultKey {
         VaultKey {
@@ -37,35 +37,37 @@ impl VaultKey {
         }
     }
 
-    /// Also opens what an earlier key sealed; nothing new is sealed with that one.
+    /// Adds an earlier key, which decrypts old values; new ones are never encrypted with it.
     #[must_use]
     pub fn also_opens(mut self, earlier: [u8; 32]) -> VaultKey {
         self.opens.push(Zeroizing::new(earlier));
         self
     }
 
-    fn seal(&self, place: &[u8], plain: &[u8]) -> Sealed {
-        seal::seal(&self.seals, place, plain)
+    /// Encrypts a value with the current key.
+    fn seal(&self, aad: &[u8], plain: &[u8]) -> Sealed {
+        seal::seal(&self.seals, aad, plain)
     }
 
-    fn open(&self, place: &[u8], sealed: &Sealed) -> Option<Zeroizing<Vec<u8>>> {
+    /// Decrypts a value with whichever key sealed it.
+    fn open(&self, aad: &[u8], sealed: &Sealed) -> Option<Zeroizing<Vec<u8>>> {
         std::iter::once(&self.seals)
             .chain(&self.opens)
-            .find_map(|key| seal::open(key, place, sealed))
+            .find_map(|key| seal::open(key, aad, sealed))
     }
 }
 
-/// For whom a secret is.
+/// The runs that may use a secret.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum SecretScope {
-    /// For everybody in the tenant.
+    /// Every run in the tenant.
     Tenant,
-    /// For the caller who set it.
+    /// Runs of the caller who set it.
     User,
 }
 
 impl SecretScope {
-    /// The stable name.
+    /// The stable name in requests and answers.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -74,7 +76,7 @@ impl SecretScope {
         }
     }
 
-    /// The scope of that name.
+    /// Parses the stable name of a scope.
     #[must_use]
     pub fn parse(text: &str) -> Option<SecretScope> {
         [SecretScope::Tenant, SecretScope::User]
@@ -82,6 +84,7 @@ impl SecretScope {
             .find(|scope| scope.as_str() == text)
     }
 
+    /// Key prefix of the secrets in this scope.
     fn prefix(self, owner: &PrincipalId) -> String {
         match self {
             SecretScope::Tenant => "tenant/-/".to_owned(),
@@ -90,30 +93,31 @@ impl SecretScope {
     }
 }
 
-/// What may be known of a secret.
+/// The information about a secret that callers can see.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SecretInfo {
-    /// Its name; also what markers show.
+    /// The name of the secret, which redaction markers show.
     pub name: String,
-    /// For whom it is.
+    /// The runs that may use it.
     pub scope: SecretScope,
-    /// When it was set.
+    /// When it was first set.
     pub created_at: Timestamp,
-    /// When it last got another value.
+    /// When its value was last changed.
     pub rotated_at: Option<Timestamp>,
-    /// How many values it has had.
+    /// Number of values that it has had.
     pub versions: u64,
 }
 
+/// Characters of a secret's name, at most.
 const NAME_CHARS_MAX: usize = 128;
-/// A rotation tries again when somebody else was first.
+/// How often a conflicting rotation is retried.
 const TRIES: u32 = 16;
-/// Secrets that are read at once.
+/// Secrets read with one query.
 const PAGE: u32 = 500;
 
 impl Engine {
-    /// Puts a new secret into the vault. From the next request on no text of the tenant keeps it;
-    /// what is stored already is looked through by the pass `rescan`.
+    /// Stores a new secret. From the next request on it is redacted from the tenant's texts; stored
+    /// texts are redacted by the pass `rescan`.
     pub async fn set_secret(
         &self,
         caller: &Caller,
@@ -146,8 +150,7 @@ impl Engine {
         })
     }
 
-    /// Gives a secret another value. The earlier ones are kept out of memory as well, the newest
-    /// twenty of them.
+    /// Changes the value of a secret. Earlier values are still redacted, the newest twenty of them.
     pub async fn rotate_secret(
         &self,
         caller: &Caller,
@@ -168,8 +171,8 @@ impl Engine {
             let mut former = open_values(vault, caller.tenant(), &before)?;
             former.retain(|known| !same(known, &value));
             former.truncate(self.parts.policy.secret_former_max);
-            let kept: Vec<&SecretValue> = former.iter().chain([&value]).collect();
-            self.room_for_values(caller.tenant(), &key, &kept).await?;
+            let values: Vec<&SecretValue> = former.iter().chain([&value]).collect();
+            self.room_for_values(caller.tenant(), &key, &values).await?;
             let facts = facts(
                 scope.as_str(),
                 caller.principal().as_str(),
@@ -196,8 +199,8 @@ impl Engine {
         Err(EngineError::Store(StoreError::Busy))
     }
 
-    /// The tenant's secrets and the caller's own (or those of another key), by scope and name,
-    /// after the given one; and whether there are more.
+    /// Lists the tenant's secrets and the caller's own (or those of another key), by scope and
+    /// name, after the given one; and whether there are more.
     pub async fn secrets(
         &self,
         caller: &Caller,
@@ -211,9 +214,9 @@ impl Engine {
         let mut found: Vec<SecretInfo> = Vec::new();
         for scope in [SecretScope::Tenant, SecretScope::User] {
             let prefix = scope.prefix(&owner);
-            let begin = match after {
-                Some((reached, _)) if scope < reached => continue,
-                Some((reached, name)) if scope == reached => Some(format!("{prefix}{name}")),
+            let start_after = match after {
+                Some((last_scope, _)) if scope < last_scope => continue,
+                Some((last_scope, name)) if scope == last_scope => Some(format!("{prefix}{name}")),
                 _ => None,
             };
             let wanted = u32::try_from(limit + 1 - found.len()).unwrap_or(u32::MAX);
@@ -224,7 +227,7 @@ impl Engine {
                     caller.tenant(),
                     RecordKind::Secret,
                     &prefix,
-                    begin.as_deref(),
+                    start_after.as_deref(),
                     wanted,
                 )
                 .await?;
@@ -241,8 +244,7 @@ impl Engine {
         Ok((found, more))
     }
 
-    /// Takes a secret out of the vault with all its values. They are not kept out of memory any
-    /// more.
+    /// Deletes a secret with all its values. They are no longer redacted.
     pub async fn delete_secret(
         &self,
         caller: &Caller,
@@ -263,7 +265,7 @@ impl Engine {
         let before = before.ok_or(EngineError::NotFound("secret"))?;
         let now = self.now_for(caller.tenant()).await?;
         let batch = Batch::new(caller.tenant().clone(), now).by(caller.principal().clone());
-        let done = self
+        let result = self
             .parts
             .store
             .commit(batch.unset(
@@ -273,17 +275,17 @@ impl Engine {
             ))
             .await;
         self.vault_changed(caller.tenant());
-        done?;
+        result?;
         Ok(())
     }
 
-    /// Whether secrets can be kept here.
+    /// Whether this host has a vault.
     #[must_use]
     pub fn has_vault(&self) -> bool {
         self.parts.vault.is_some()
     }
 
-    /// The tenants whose secrets cannot be opened; for the host's operator.
+    /// Lists the tenants whose secrets cannot be decrypted; for the host's operator.
     pub async fn locked_tenants(&self) -> Result<Vec<TenantId>, EngineError> {
         let mut locked = Vec::new();
         for tenant in self.parts.directory.tenants().await? {
@@ -295,12 +297,13 @@ impl Engine {
         Ok(locked)
     }
 
-    /// The vault, for a caller who may look after it.
+    /// The vault's key, if the caller may manage secrets.
     fn vault_of(&self, caller: &Caller) -> Result<&VaultKey, EngineError> {
         caller.require(Permission::SecretsManage)?;
         self.parts.vault.as_ref().ok_or(EngineError::VaultOff)
     }
 
+    /// Validates a new value, and its name against known secrets.
     async fn check_secret(
         &self,
         caller: &Caller,
@@ -312,9 +315,10 @@ impl Engine {
         Ok(check_name(rules.redactor(), "name", name)?)
     }
 
+    /// Fails if the tenant has too many secrets.
     async fn room_for_a_secret(&self, tenant: &TenantId) -> Result<(), EngineError> {
         let limit = self.parts.policy.secrets_max;
-        let full = Rejection::TooLarge {
+        let too_many = Rejection::TooLarge {
             field: "secrets",
             unit: "items",
             limit: limit as u64,
@@ -323,11 +327,11 @@ impl Engine {
         if self.vault_records(tenant).await?.len() < limit {
             Ok(())
         } else {
-            Err(full.into())
+            Err(too_many.into())
         }
     }
 
-    /// Refuses values that would make the tenant's vault larger than it may be in bytes.
+    /// Fails if the values would exceed the limit of bytes for the tenant's vault.
     async fn room_for_values(
         &self,
         tenant: &TenantId,
@@ -352,6 +356,7 @@ impl Engine {
         .into())
     }
 
+    /// Commits a secret's record.
     async fn write_secret(
         &self,
         caller: &Caller,
@@ -361,16 +366,17 @@ impl Engine {
     ) -> Result<Committed, EngineError> {
         let now = self.now_for(caller.tenant()).await?;
         let batch = Batch::new(caller.tenant().clone(), now).by(caller.principal().clone());
-        let done = self
+        let result = self
             .parts
             .store
             .commit(batch.set(RecordKind::Secret, key.to_owned(), precondition, body))
             .await;
-        // Also after an error: it does not mean "not written".
+        // Also after an error, which does not mean that nothing was written.
         self.vault_changed(caller.tenant());
-        Ok(done?)
+        Ok(result?)
     }
 
+    /// Invalidates the tenant's redaction rules and wakes the pass `rescan`.
     fn vault_changed(&self, tenant: &TenantId) {
         sabotage!(
             "the-vault-is-not-looked-at-again",
@@ -379,8 +385,8 @@ impl Engine {
         self.has_work("rescan", tenant);
     }
 
-    /// The sealed secrets whose values no text of the tenant may keep: all but those of single
-    /// runs.
+    /// Reads the secrets that are redacted from every text of the tenant: all except those of
+    /// single runs.
     pub(crate) async fn vault_records(
         &self,
         tenant: &TenantId,
@@ -389,7 +395,8 @@ impl Engine {
         for prefix in ["tenant/", "user/"] {
             let mut after: Option<String> = None;
             loop {
-                // All of them, however many: one that is overlooked would be stored in clear.
+                // Read all of them, however many there are: one that is missed would be stored in
+                // clear.
                 let page = self
                     .parts
                     .store
@@ -408,7 +415,7 @@ impl Engine {
         Ok(records)
     }
 
-    /// Every value of these secrets, earlier ones included.
+    /// Decrypts every value of these secrets, including earlier ones.
     pub(crate) fn vault_values(
         &self,
         tenant: &TenantId,
@@ -433,8 +440,8 @@ impl Engine {
         Ok(values.into_iter().flatten().collect())
     }
 
-    /// The value that a run of `owner` means by `name`: the run's own, else the owner's, else the
-    /// tenant's, else one that the host was given for tests.
+    /// Resolves a secret's name for a run of `owner`: the run's own, else the owner's, else the
+    /// tenant's, else a test secret of the host.
     pub(crate) async fn resolve_secret(
         &self,
         tenant: &TenantId,
@@ -467,7 +474,7 @@ impl Engine {
             .cloned())
     }
 
-    /// The tenant's own secret of that name, for what the host itself does on the tenant's behalf.
+    /// The tenant's own secret with this name, for what the host does on the tenant's behalf.
     pub(crate) async fn tenant_secret(
         &self,
         tenant: &TenantId,
@@ -486,7 +493,7 @@ impl Engine {
         })
     }
 
-    /// A run's own secret as a record, to be stored by the batch that starts the run.
+    /// Encrypts a run's own secret as a record, which the batch that starts the run must store.
     pub(crate) fn seal_run_secret(
         &self,
         tenant: &TenantId,
@@ -509,8 +516,8 @@ impl Engine {
     }
 }
 
-/// Whose secrets are meant. Those of another key are the business of whoever manages keys: one that
-/// was revoked cannot clean up after itself.
+/// The user whose secrets are meant. Those of another key need permission to manage keys: a revoked
+/// key cannot clean up after itself.
 fn owner_of(caller: &Caller, owner: Option<&str>) -> Result<PrincipalId, EngineError> {
     let Some(owner) = owner else {
         return Ok(caller.principal().clone());
@@ -519,12 +526,13 @@ fn owner_of(caller: &Caller, owner: Option<&str>) -> Result<PrincipalId, EngineE
     Ok(PrincipalId::parse(owner).ok_or(Rejection::MalformedName { field: "owner" })?)
 }
 
+/// The key of a run's own secret.
 pub(crate) fn run_key(run: &RunId, name: &str) -> String {
     format!("run/{run}/{name}")
 }
 
-/// Letters, digits and `._-`: such a name is one path segment, and fit for a marker if it begins
-/// with a letter or digit.
+/// Whether a name is valid: letters, digits and `._-`, so that it is one path segment, and can be
+/// in a redaction marker if it begins with a letter or digit.
 fn is_name(name: &str) -> bool {
     (1..=NAME_CHARS_MAX).contains(&name.len())
         && name
@@ -532,6 +540,7 @@ fn is_name(name: &str) -> bool {
             .all(|b| b.is_ascii_alphanumeric() || b"._-".contains(&b))
 }
 
+/// Validates the name and the length of a secret.
 fn check(policy: &Policy, name: &str, value: &SecretValue) -> Result<(), Rejection> {
     if !is_name(name) {
         return Err(Rejection::MalformedName { field: "name" });
@@ -555,19 +564,21 @@ fn check(policy: &Policy, name: &str, value: &SecretValue) -> Result<(), Rejecti
     check_name(&Redactor::new([value.clone()]), "name", name)
 }
 
-fn same(one: &SecretValue, other: &SecretValue) -> bool {
-    one.expose(|one| {
-        other.expose(|other| blake3::hash(one.as_bytes()) == blake3::hash(other.as_bytes()))
+/// Whether two values are equal, compared by hash.
+fn same(first: &SecretValue, second: &SecretValue) -> bool {
+    first.expose(|first| {
+        second.expose(|second| blake3::hash(first.as_bytes()) == blake3::hash(second.as_bytes()))
     })
 }
 
+/// The readable fields of a secret's record.
 fn facts(scope: &str, owner: &str, name: &str, created_at: Timestamp) -> Map<String, Value> {
     let facts = json!({"scope": scope, "owner": owner, "name": name, "createdAt": created_at.0});
     facts.as_object().cloned().unwrap_or_default()
 }
 
-/// A value made of digits may have taken the place of the instant; when the record was written is
-/// the best that is left.
+/// When a secret was first set. Redaction of a value made of digits may have replaced the instant;
+/// then the time of the last write is the best that is left.
 fn created_at(record: &Record) -> Timestamp {
     record
         .body
@@ -576,6 +587,7 @@ fn created_at(record: &Record) -> Timestamp {
         .map_or(record.at, Timestamp)
 }
 
+/// The information about a secret that callers can see.
 fn info(scope: SecretScope, name: &str, record: &Record) -> SecretInfo {
     let rotated_at = (record.version > 1).then_some(record.at);
     SecretInfo {

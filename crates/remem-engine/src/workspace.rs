@@ -1,6 +1,5 @@
 //! Workspace files: small texts of a tenant, by path, in versions. Every text is redacted before it
-//! is stored and looked at again before it is shown. A deleted path is free: its versions begin at
-//! 1 again.
+//! is stored, and again when it is read. A deleted path can be used again: its versions begin at 1.
 
 use crate::caller::Caller;
 use crate::cpu;
@@ -18,24 +17,24 @@ use remem_core::{
 use remem_store::{Outcome, StoreError};
 use serde_json::{Map, Value, json};
 
-/// A version of a file.
+/// One version of a file.
 #[derive(Clone, PartialEq)]
 pub struct File {
-    /// Its name.
+    /// The path of the file.
     pub path: String,
-    /// Its text.
+    /// The text of the file, redacted.
     pub content: String,
-    /// What kind of text it is.
+    /// The media type of the text.
     pub content_type: String,
-    /// From 1.
+    /// The number of the version, from 1.
     pub version: u64,
-    /// Names this version of this text.
+    /// Identifies this version of this text.
     pub etag: String,
-    /// When it was written.
+    /// When this version was written.
     pub updated_at: Timestamp,
 }
 
-// A file can be as private as a memory.
+// Prints no text: a file can be as private as a memory.
 impl std::fmt::Debug for File {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("File")
@@ -44,44 +43,45 @@ impl std::fmt::Debug for File {
     }
 }
 
-/// A file in a list: everything but its text.
+/// A file in a list: everything except its text.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FileInfo {
-    /// Its name.
+    /// The path of the file.
     pub path: String,
-    /// What kind of text it is.
+    /// The media type of the text.
     pub content_type: String,
-    /// The newest version.
+    /// The number of the newest version.
     pub version: u64,
-    /// Names that version.
+    /// Identifies the newest version.
     pub etag: String,
-    /// When it was written.
+    /// When the newest version was written.
     pub updated_at: Timestamp,
 }
 
-/// What a caller asks of a write.
+/// The conditions of a write.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Conditions<'a> {
-    /// Only over the version that this ETag names.
+    /// Write only if this ETag identifies the current version.
     pub if_match: Option<&'a str>,
-    /// Makes a repetition answer like the first time.
+    /// The idempotency key of the request.
     pub key: Option<&'a str>,
 }
 
-/// What a file is taken for if nobody says.
+/// The media type of a file if none is given.
 const CONTENT_TYPE: &str = "text/markdown";
 const CONTENT_TYPE_CHARS_MAX: usize = 100;
 const PATH_CHARS_MAX: usize = 256;
-/// A put that names no version tries again when somebody else was first.
+/// How often a write without a condition is retried after a conflict.
 const TRIES: u32 = 16;
-/// Bytes that are hashed in the time in which one is redacted: few, since this bounds a turn.
+/// Bytes that are hashed in the time in which one byte is redacted: a low estimate, since it bounds
+/// the use of a CPU permit.
 const HASHED_PER_REDACTED: usize = 16;
 /// Files that a list has in memory at once.
 const LISTED_AT_ONCE: u32 = 16;
 
 impl Engine {
-    /// The tenant's files whose path begins with `prefix`, by path. Their texts are not shown, so
-    /// nothing is looked for in them and few are held at a time.
+    /// Lists the tenant's files whose path begins with `prefix`, by path. Their texts are not
+    /// returned, so they are not redacted, and few are in memory at a time.
     pub async fn files(&self, caller: &Caller, prefix: &str) -> Result<Vec<FileInfo>, EngineError> {
         caller.require(Permission::WorkspaceRead)?;
         let tenant = caller.tenant();
@@ -104,7 +104,7 @@ impl Engine {
         Ok(files)
     }
 
-    /// The file, at a version that is still kept, or the newest.
+    /// Returns a file, in a version that is still stored, or the newest.
     pub async fn file(
         &self,
         caller: &Caller,
@@ -147,7 +147,7 @@ impl Engine {
         }))
     }
 
-    /// Writes a file, as far as the conditions hold.
+    /// Writes a new version of a file, if the conditions hold.
     pub async fn put_file(
         &self,
         caller: &Caller,
@@ -200,16 +200,16 @@ impl Engine {
                 _ => allowed,
             };
             if let Err(refusal) = allowed {
-                let repeated = self
+                let replayed = self
                     .first_answer(caller.tenant(), idempotency.as_ref())
                     .await?
                     .ok_or(refusal)?;
-                let version = repeated.outcomes.iter().find_map(recorded).unwrap_or(1);
+                let version = replayed.outcomes.iter().find_map(recorded).unwrap_or(1);
                 let record = Record {
                     kind: RecordKind::File,
                     key: path.to_owned(),
                     version,
-                    at: repeated.at,
+                    at: replayed.at,
                     body: body.map().clone(),
                     ties: Ties::default(),
                 };
@@ -227,7 +227,7 @@ impl Engine {
         Err(EngineError::Store(StoreError::Busy))
     }
 
-    /// Deletes a file with all its versions. `false` if there is none.
+    /// Deletes a file with all its versions. Returns whether there was one.
     pub async fn delete_file(
         &self,
         caller: &Caller,
@@ -238,7 +238,7 @@ impl Engine {
         if !is_path(path) {
             return Ok(false);
         }
-        // The text for people is made on request: to delete it is how it is not made any more.
+        // The Markdown index may be deleted: it is written on request, and deleting it stops that.
         not_of_the_host(path, &[index::PATH])?;
         let idempotency = self.idempotency(
             "delete-file",
@@ -298,6 +298,7 @@ impl Engine {
         Err(EngineError::Store(StoreError::Busy))
     }
 
+    /// The redacted body of a file's record; fails if the text is too large.
     async fn file_body(
         &self,
         caller: &Caller,
@@ -324,16 +325,17 @@ impl Engine {
         )
     }
 
+    /// Fails if the tenant has too many files.
     async fn room_for_a_file(&self, caller: &Caller) -> Result<(), EngineError> {
         let limit = self.parts.policy.files_max;
-        let asked = u32::try_from(limit).unwrap_or(u32::MAX);
+        let limit_u32 = u32::try_from(limit).unwrap_or(u32::MAX);
         let files = self
             .parts
             .store
-            .records(caller.tenant(), RecordKind::File, "", None, asked)
+            .records(caller.tenant(), RecordKind::File, "", None, limit_u32)
             .await?
             .len();
-        let full = Rejection::TooLarge {
+        let too_many = Rejection::TooLarge {
             field: "files",
             unit: "items",
             limit: limit as u64,
@@ -342,10 +344,11 @@ impl Engine {
         if files < limit {
             Ok(())
         } else {
-            Err(full.into())
+            Err(too_many.into())
         }
     }
 
+    /// Commits a new version of a file, under the condition that it is unchanged.
     async fn write_file(
         &self,
         caller: &Caller,
@@ -391,7 +394,7 @@ impl Engine {
         })
     }
 
-    /// Keeps a version of a file, and lets go of the one that is too old by that.
+    /// Adds a version of a file to a batch, and the deletion of the version that is too old now.
     pub(crate) fn keep_version(
         &self,
         batch: Batch,
@@ -407,9 +410,9 @@ impl Engine {
         );
         match self.kept(version) {
             1 => batch,
-            kept => batch.unset(
+            oldest => batch.unset(
                 RecordKind::FileVersion,
-                version_key(path, kept - 1),
+                version_key(path, oldest - 1),
                 Precondition::None,
             ),
         }
@@ -420,7 +423,7 @@ impl Engine {
         version.saturating_sub(self.parts.policy.file_versions_max as u64) + 1
     }
 
-    /// What a list tells of a file: its kind of text is looked at again, its text is only named.
+    /// A file as a list shows it: its media type is redacted again; its text only enters the ETag.
     fn info_of(&self, caller: &Caller, rules: &Rules, record: &Record) -> FileInfo {
         let text = |name: &str| record.body.get(name).and_then(Value::as_str);
         let content_type = text("contentType").unwrap_or_default();
@@ -434,8 +437,8 @@ impl Engine {
         }
     }
 
-    /// A file as it may be seen today. Its name is that of what is stored: what is registered later
-    /// changes what is shown of a version, not which version it is.
+    /// A file redacted by the rules of today. Its ETag is that of the stored text: a secret that is
+    /// registered later changes what is shown of a version, not which version it is.
     async fn file_of(
         &self,
         caller: &Caller,
@@ -445,19 +448,19 @@ impl Engine {
         let policy = self.policy_of(caller);
         let admission = rules.admission(&policy, record.at);
         let stored = record.body.get("content").and_then(Value::as_str);
-        let named = record.key.rsplit_once('@');
-        let (path, version) = match named {
+        let version_in_key = record.key.rsplit_once('@');
+        let (path, version) = match version_in_key {
             Some((path, version)) if record.kind == RecordKind::FileVersion => {
                 (path.to_owned(), version.parse().unwrap_or(record.version))
             }
             _ => (record.key.clone(), record.version),
         };
         let etag = self.etags().of(version, stored);
-        let shown = self
+        let redacted = self
             .cleaned(caller.tenant(), &admission, record.body)
             .await?;
         let text = |name: &str| {
-            shown
+            redacted
                 .map()
                 .get(name)
                 .and_then(Value::as_str)
@@ -474,12 +477,14 @@ impl Engine {
         })
     }
 
+    /// The key for ETags of this host.
     fn etags(&self) -> Etags {
         Etags(self.parts.key.derive("remembrancer etag v1"))
     }
 }
 
-/// Names versions of files by what is stored, under a key: nothing can be guessed from a name.
+/// Makes ETags of file versions: keyed hashes of the stored text, so that nothing can be guessed
+/// from an ETag.
 struct Etags([u8; 32]);
 
 impl Etags {
@@ -490,6 +495,7 @@ impl Etags {
     }
 }
 
+/// Digest of a write request, for its idempotency key.
 fn digest(path: &str, texts: &[&str], conditions: Conditions<'_>) -> Digest {
     let mut digest = Digest::default();
     digest.part(path.as_bytes());
@@ -498,6 +504,7 @@ fn digest(path: &str, texts: &[&str], conditions: Conditions<'_>) -> Digest {
     digest
 }
 
+/// The version of the record that a commit wrote.
 fn recorded(outcome: &Outcome) -> Option<u64> {
     if let Outcome::Recorded { version, .. } = outcome {
         Some(*version)
@@ -506,11 +513,11 @@ fn recorded(outcome: &Outcome) -> Option<u64> {
     }
 }
 
-/// The index of archives is the host's: what everybody reads there must not be a caller's words.
-fn not_of_the_host(path: &str, written: &[&str]) -> Result<(), Rejection> {
+/// Fails for the files of the archives' index: everyone reads them, so no caller may write them.
+fn not_of_the_host(path: &str, host_files: &[&str]) -> Result<(), Rejection> {
     if sabotage!(
         "callers-write-the-index-of-archives",
-        written.contains(&path),
+        host_files.contains(&path),
         false
     ) {
         return Err(Rejection::Invalid {
@@ -521,7 +528,8 @@ fn not_of_the_host(path: &str, written: &[&str]) -> Result<(), Rejection> {
     Ok(())
 }
 
-/// Letters, digits, `._/-`, starting with a letter or digit, and never climbing.
+/// Whether a path is valid: letters, digits and `._/-`, starting with a letter or digit, and
+/// without `..` or `//`.
 pub(crate) fn is_path(path: &str) -> bool {
     sabotage!(
         "files-may-climb",
@@ -539,13 +547,13 @@ pub(crate) fn is_path(path: &str) -> bool {
     ) && !path.contains("//")
 }
 
-/// Sorts by number; a path holds no `@`.
+/// The key of a file's version; sorts by number, since a path contains no `@`.
 pub(crate) fn version_key(path: &str, version: u64) -> String {
     format!("{path}@{version:012}")
 }
 
-/// An ETag names its version before the dash; quotes and weakness do not matter. `*` is any
-/// version.
+/// Fails unless an `If-Match` condition holds. Quotes and weakness of ETags are ignored. `*`
+/// matches any version.
 fn matches(
     if_match: Option<&str>,
     file: Option<&Record>,
@@ -558,17 +566,17 @@ fn matches(
     let content = file
         .and_then(|record| record.body.get("content"))
         .and_then(Value::as_str);
-    let named = etags.of(current, content);
+    let current_etag = etags.of(current, content);
     let bare = |tag: &str| {
         tag.trim()
             .trim_start_matches("W/")
             .trim_matches('"')
             .to_owned()
     };
-    let same = wanted
+    let is_match = wanted
         .split(',')
-        .any(|tag| bare(tag) == "*" && current > 0 || bare(tag) == bare(&named));
-    if same {
+        .any(|tag| bare(tag) == "*" && current > 0 || bare(tag) == bare(&current_etag));
+    if is_match {
         Ok(())
     } else {
         Err(EngineError::FileConflict {

@@ -1,5 +1,5 @@
-//! Rules of worlds: canonical texts that memory may not restate. They are no memory; they are
-//! written by whoever keeps the rules, and read by the guard alone (and by whoever wrote them).
+//! Rules of worlds: canonical texts that entries may not restate. They are not part of any memory:
+//! administrators write and list them, and only the check of new entries reads them.
 
 use crate::caller::Caller;
 use crate::cpu;
@@ -14,13 +14,14 @@ use remem_store::{Outcome, Rule};
 /// A rule to be written.
 #[derive(Clone, Debug)]
 pub struct NewRule {
-    /// Its name in its world.
+    /// The id of the rule in its world.
     pub id: String,
-    /// What it says.
+    /// The text of the rule.
     pub body: String,
 }
 
 impl Engine {
+    /// Parses the name of a world that can have rules.
     fn world(name: &str) -> Result<WorldId, Rejection> {
         let world = WorldId::parse(name).ok_or(Rejection::MalformedName { field: "world" })?;
         if world.is_none() {
@@ -33,7 +34,7 @@ impl Engine {
         }
     }
 
-    /// Writes rules of a world: all of them or none. One that is there is replaced.
+    /// Writes rules of a world: all of them or none. A rule with the same id is replaced.
     pub async fn put_rules(
         &self,
         caller: &Caller,
@@ -57,14 +58,14 @@ impl Engine {
             .into());
         }
         let now = self.now_for(caller.tenant()).await?;
-        let secrets = self.rules(caller.tenant()).await?;
+        let redaction = self.rules(caller.tenant()).await?;
         let policy = self.policy_of(caller);
-        check_name(secrets.redactor(), "world", world.as_str())?;
-        let admission = secrets.admission(&policy, now);
+        check_name(redaction.redactor(), "world", world.as_str())?;
+        let admission = redaction.admission(&policy, now);
         let bytes = |rule: &NewRule| cpu::of_text(&rule.id) + cpu::of_text(&rule.body);
         let admit = |rule: NewRule| {
             let id = RuleId::parse(&rule.id).ok_or(Rejection::MalformedName { field: "ruleId" })?;
-            check_name(secrets.redactor(), "ruleId", id.as_str())?;
+            check_name(redaction.redactor(), "ruleId", id.as_str())?;
             Ok::<_, Rejection>((id, admission.rule(&rule.body)?))
         };
         let admitted = self
@@ -79,7 +80,7 @@ impl Engine {
         Ok(self.parts.store.commit(batch).await?.revision)
     }
 
-    /// Takes a rule away.
+    /// Deletes a rule of a world.
     pub async fn delete_rule(
         &self,
         caller: &Caller,
@@ -105,7 +106,7 @@ impl Engine {
         }
     }
 
-    /// The rules of a world by name, after `after`, and whether there are more.
+    /// Lists the rules of a world by id, after `after`, and whether there are more.
     pub async fn list_rules(
         &self,
         caller: &Caller,
@@ -137,18 +138,19 @@ impl Engine {
         Ok((self.review_rules(caller, found).await?, more))
     }
 
-    /// The rules as they are shown: without what became a secret since they were written.
+    /// Redacts rules by the rules of today: they may contain what has become a secret since they
+    /// were written.
     async fn review_rules(
         &self,
         caller: &Caller,
         found: Vec<Rule>,
     ) -> Result<Vec<Rule>, EngineError> {
-        let secrets = self.rules(caller.tenant()).await?;
+        let redaction = self.rules(caller.tenant()).await?;
         let policy = self.policy_of(caller);
-        let admission = secrets.admission(&policy, self.now());
+        let admission = redaction.admission(&policy, self.now());
         let review = |mut rule: Rule| {
-            let clean = admission.rule_again(&rule.body).as_str().to_owned();
-            sabotage!("late-secrets-show-in-rules", rule.body = clean);
+            let redacted = admission.rule_again(&rule.body).as_str().to_owned();
+            sabotage!("late-secrets-show-in-rules", rule.body = redacted);
             Ok::<_, EngineError>(rule)
         };
         let bytes = |rule: &Rule| cpu::of_text(&rule.body);
@@ -156,7 +158,7 @@ impl Engine {
         cpu.each(caller.tenant(), found, bytes, review).await
     }
 
-    /// The rule that a text restates, if it restates one: what a put would be refused for.
+    /// Returns the rule that a text restates, if any: a put of that text would be refused.
     pub async fn check_rule(
         &self,
         caller: &Caller,

@@ -1,5 +1,4 @@
-//! Writes: put, put many, import, delete. Every surface that changes memory for a caller calls one
-//! of these.
+//! Writes: put, import, delete. Every surface that changes memory for a caller calls one of these.
 
 use crate::caller::Caller;
 use crate::cpu;
@@ -13,36 +12,36 @@ use remem_core::{
 };
 use remem_store::{Committed, Outcome};
 
-/// The answer to a put.
+/// The result of a put.
 #[derive(Clone, Debug)]
 pub struct Stored {
-    /// The entries, in the order of the request.
+    /// The stored entries, in the order of the request.
     pub entries: Vec<Entry>,
-    /// The token for reading this write anywhere.
+    /// Revision of this write: a read at this revision, on any node, sees it.
     pub revision: Revision,
-    /// The same request was answered before, under the same idempotency key.
+    /// Whether this repeats the answer to an earlier request with the same idempotency key.
     pub replayed: bool,
 }
 
-/// The answer to a delete.
+/// The result of a delete.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Deleted {
-    /// The token for reading this write anywhere.
+    /// Revision of this write: a read at this revision, on any node, sees it.
     pub revision: Revision,
-    /// The same request was answered before, under the same idempotency key.
+    /// Whether this repeats the answer to an earlier request with the same idempotency key.
     pub replayed: bool,
-    /// Its text is kept, since an action rests on it.
+    /// Whether the text is still stored, because the history of an action refers to it.
     pub held: bool,
 }
 
-/// The answer to an import.
+/// The result of an import.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Imported {
-    /// Entries stored.
+    /// How many entries were stored.
     pub imported: u64,
-    /// Entries whose id is (or was ever) taken.
+    /// How many entries were skipped because their id is, or once was, in use.
     pub skipped: u64,
-    /// The token for reading this write anywhere.
+    /// Revision of this write: a read at this revision, on any node, sees it.
     pub revision: Revision,
 }
 
@@ -67,15 +66,15 @@ impl Engine {
         let drafts = caller.vouch_for(drafts)?;
         let now = self.now_for(caller.tenant()).await?;
         let again = idempotency.is_some().then(|| drafts.clone());
-        let refused = match self
+        let rejection = match self
             .put_at(caller, &scope, drafts, idempotency.clone(), now)
             .await
         {
-            Err(EngineError::Rejected(refused)) => refused,
-            answered => return answered,
+            Err(EngineError::Rejected(rejection)) => rejection,
+            result => return result,
         };
-        // What was stored then may have expired since; the first answer is given all the same, as
-        // of its own instant.
+        // An entry stored by the first request may have expired since. The repetition still gets
+        // the first answer, computed as of the instant of the first request.
         let first = self
             .first_answer(caller.tenant(), idempotency.as_ref())
             .await?;
@@ -84,11 +83,11 @@ impl Engine {
                 self.put_at(caller, &scope, drafts, idempotency, first.at)
                     .await
             }
-            None => Err(refused.into()),
+            None => Err(rejection.into()),
         }
     }
 
-    /// As `put`, at `now`.
+    /// Stores entries as [`Engine::put`] does, with `now` as the instant of the write.
     async fn put_at(
         &self,
         caller: &Caller,
@@ -99,15 +98,15 @@ impl Engine {
     ) -> Result<Stored, EngineError> {
         let (profile, drafts) = self.shape(caller, scope, drafts, now).await?;
         if !Engine::is_plain(&drafts) {
-            let (kept, committed) = self
+            let (placed_entries, committed) = self
                 .put_placed(caller, scope, (&profile, &drafts), (idempotency, now))
                 .await?;
-            metrics::counter!("remem_entries_written_total").increment(kept.len() as u64);
+            metrics::counter!("remem_entries_written_total").increment(placed_entries.len() as u64);
             self.has_new_entries(&scope.tenant);
             let revision = committed.revision;
             let replayed = committed.replayed;
             return Ok(Stored {
-                entries: Engine::kept_entries(kept, &committed),
+                entries: Engine::kept_entries(placed_entries, &committed),
                 revision,
                 replayed,
             });
@@ -116,8 +115,8 @@ impl Engine {
         let mut batch = Batch::new(scope.tenant.clone(), now)
             .by(caller.principal().clone())
             .idempotent(idempotency);
-        for one in &admitted {
-            batch = batch.put(self.parts.ids.entry(), one.clone());
+        for draft in &admitted {
+            batch = batch.put(self.parts.ids.entry(), draft.clone());
         }
         let committed = self.parts.store.commit(batch).await?;
         metrics::counter!("remem_entries_written_total").increment(admitted.len() as u64);
@@ -125,8 +124,8 @@ impl Engine {
         Ok(stored(admitted, &committed))
     }
 
-    /// Stores entries that keep the identity they had elsewhere. Ids that are taken are skipped, so
-    /// an import can be repeated and never brings back what was deleted here.
+    /// Stores entries under the ids that they had elsewhere. Ids that are in use are skipped, so an
+    /// import can be repeated and never brings back what was deleted here.
     pub async fn import(
         &self,
         caller: &Caller,
@@ -140,12 +139,12 @@ impl Engine {
         let now = self.now_for(caller.tenant()).await?;
         let admitted = self.admit(caller, &scope, drafts, now).await?;
         let mut batch = Batch::new(scope.tenant.clone(), now).by(caller.principal().clone());
-        for one in admitted {
-            let origin = one.origin().ok_or(Rejection::Invalid {
+        for draft in admitted {
+            let origin = draft.origin().ok_or(Rejection::Invalid {
                 field: "id",
                 rule: "is required for an import",
             })?;
-            batch = batch.put(origin.id.clone(), one);
+            batch = batch.put(origin.id.clone(), draft);
         }
         let committed = self.parts.store.commit(batch).await?;
         let skipped = committed
@@ -163,8 +162,8 @@ impl Engine {
         })
     }
 
-    /// Takes an entry away. What never was, is not the caller's, or is gone already is `NotFound`,
-    /// all alike.
+    /// Deletes an entry. An id that never existed, belongs to another user or is deleted already is
+    /// answered `NotFound`, all alike.
     pub async fn delete(
         &self,
         caller: &Caller,
@@ -204,7 +203,8 @@ impl Engine {
         })
     }
 
-    /// Somebody reads them for promises and for what they mean soon; nobody has to be woken for it.
+    /// Marks the tenant's new entries for the passes that read commitments out of them and embed
+    /// them. They run at their next period: nothing needs to be woken for it.
     pub(crate) fn has_new_entries(&self, tenant: &TenantId) {
         self.passes.again(crate::passes::infer::NAME, tenant);
         if self.parts.embedders.current.is_some() {
@@ -212,6 +212,7 @@ impl Engine {
         }
     }
 
+    /// Refuses an empty batch and one with too many entries.
     fn check_size(&self, drafts: &[Draft]) -> Result<(), Rejection> {
         let limit = self.parts.policy.batch_entries_max;
         match drafts.len() {
@@ -226,6 +227,7 @@ impl Engine {
         }
     }
 
+    /// Checks and redacts drafts, on the thread pool for the caller's tenant.
     pub(crate) async fn admit(
         &self,
         caller: &Caller,
@@ -244,16 +246,16 @@ impl Engine {
     }
 }
 
-/// The entries as stored. On a replay the texts come from the repeated request, which is the same
-/// as the first: so the first answer can be given again without keeping a copy of it, even after
-/// the entry was deleted.
+/// The result of a put, with the entries as they were stored. On a replay the texts come from the
+/// repeated request, which is the same as the first. So the first answer can be given again without
+/// storing a copy of it, even after the entry was deleted.
 fn stored(admitted: Vec<Admitted>, committed: &Committed) -> Stored {
     let entries = admitted
         .into_iter()
         .zip(&committed.outcomes)
-        .filter_map(|(one, outcome)| match outcome {
+        .filter_map(|(draft, outcome)| match outcome {
             Outcome::Stored { id, created_at } => {
-                Some(entry_of(one, id, *created_at, committed.revision))
+                Some(entry_of(draft, id, *created_at, committed.revision))
             }
             Outcome::Recorded { .. }
             | Outcome::Done
@@ -268,34 +270,35 @@ fn stored(admitted: Vec<Admitted>, committed: &Committed) -> Stored {
     }
 }
 
-/// An entry as it was stored just now.
+/// Builds the entry that a commit stored from the draft that was admitted.
 pub(crate) fn entry_of(
-    one: Admitted,
+    draft: Admitted,
     id: &EntryId,
     created_at: Timestamp,
     revision: Revision,
 ) -> Entry {
     Entry {
         id: id.clone(),
-        memory_ref: one.scope().memory_ref.clone(),
-        content: one.content().to_owned(),
-        tags: one.tags().map(str::to_owned).collect(),
-        metadata: one
+        memory_ref: draft.scope().memory_ref.clone(),
+        content: draft.content().to_owned(),
+        tags: draft.tags().map(str::to_owned).collect(),
+        metadata: draft
             .metadata()
             .and_then(|text| serde_json::from_str(text).ok()),
         created_at,
-        expires_at: one.expires_at(),
-        tier: one.tier(),
-        typology: one.typology(),
-        facets: one.facets().clone(),
+        expires_at: draft.expires_at(),
+        tier: draft.tier(),
+        typology: draft.typology(),
+        facets: draft.facets().clone(),
         visible: RevRange {
             from: revision,
             to: None,
         },
-        scan: one.scan(),
+        scan: draft.scan(),
     }
 }
 
+/// Digest of a put request, for its idempotency key.
 fn digest(scope: &Scope, drafts: &[Draft]) -> Digest {
     let mut digest = Digest::default();
     digest.part(scope.memory_ref.as_str().as_bytes());
@@ -313,7 +316,8 @@ fn digest(scope: &Scope, drafts: &[Draft]) -> Digest {
         digest.part(&draft.expires_at.map_or([0; 8], |t| t.0.to_le_bytes()));
         digest.part(draft.tier.as_str().as_bytes());
         digest.part(draft.typology.as_str().as_bytes());
-        // A plain put has the digest that it always had: a retry may come from before an upgrade.
+        // A draft without facets has the digest that it always had: a retry may come from before an
+        // upgrade.
         if draft.facets != Facets::default() {
             facets(&mut digest, &draft.facets);
         }
@@ -328,6 +332,7 @@ fn digest(scope: &Scope, drafts: &[Draft]) -> Digest {
     digest
 }
 
+/// Adds the facets of a draft to the digest of its request.
 fn facets(digest: &mut Digest, facets: &Facets) {
     let names = [
         facets.session.as_ref().map(|id| id.as_str()),

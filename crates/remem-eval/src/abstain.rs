@@ -1,25 +1,25 @@
-//! How much the probability is worth that a search gives for its own answer. Pure.
+//! Measures of how good the probability is that a search gives for its own answer. Pure.
 
-/// A probability, and whether it came true.
+/// A predicted probability, and whether the event happened.
 pub type Told = (f64, bool);
 
-/// A tenth of all probabilities.
+/// A tenth of the range of probabilities, with the predictions in it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Tenth {
-    /// Its place, 0 to 9.
+    /// The number of the tenth, 0 to 9.
     pub place: usize,
-    /// Questions whose probability is in it.
+    /// The number of predictions in this tenth.
     pub count: usize,
-    /// Their probability on average.
+    /// The mean of the predicted probabilities.
     pub told: f64,
-    /// For how many of them it came true.
+    /// The share of predictions whose event happened.
     pub came: f64,
 }
 
-/// How probable it is that one that came true was given more than one that did not; a tie is half.
-/// `None` if all came out alike.
-pub fn auc(told: &[Told]) -> Option<f64> {
-    let mut sorted = told.to_vec();
+/// The area under the ROC curve: the probability that a prediction whose event happened is higher
+/// than one whose event did not; a tie counts as half. `None` if all events happened, or none did.
+pub fn auc(predictions: &[Told]) -> Option<f64> {
+    let mut sorted = predictions.to_vec();
     sorted.sort_by(|a, b| a.0.total_cmp(&b.0));
     let mut below = 0.0;
     let mut won = 0.0;
@@ -29,22 +29,22 @@ pub fn auc(told: &[Told]) -> Option<f64> {
         won += yes * (below + no / 2.0);
         below += no;
     }
-    let yes = told.len() as f64 - below;
+    let yes = predictions.len() as f64 - below;
     (yes > 0.0 && below > 0.0).then(|| won / (yes * below))
 }
 
-/// The mean square of what is between a probability and what came; 0 is best, and saying a half
-/// always gives a quarter.
-pub fn brier(told: &[Told]) -> Option<f64> {
-    let sum: f64 = told
+/// The Brier score: the mean squared difference between probability and outcome. 0 is best, and
+/// predicting one half always gives a quarter.
+pub fn brier(predictions: &[Told]) -> Option<f64> {
+    let sum: f64 = predictions
         .iter()
         .map(|(p, came)| (p - f64::from(*came)).powi(2))
         .sum();
-    (!told.is_empty()).then(|| sum / told.len() as f64)
+    (!predictions.is_empty()).then(|| sum / predictions.len() as f64)
 }
 
-/// What came of each tenth of the probabilities; those that nobody was told are left out.
-pub fn tenths(told: &[Told]) -> Vec<Tenth> {
+/// The statistics of each tenth of the probabilities; tenths without a prediction are left out.
+pub fn tenths(predictions: &[Told]) -> Vec<Tenth> {
     let tenth = |place: usize| {
         #[expect(
             clippy::cast_possible_truncation,
@@ -52,7 +52,10 @@ pub fn tenths(told: &[Told]) -> Vec<Tenth> {
             reason = "cut to 0 to 9 in the same line"
         )]
         let of = |p: f64| (p * 10.0).floor().clamp(0.0, 9.0) as usize;
-        let those: Vec<&Told> = told.iter().filter(|(p, _)| of(*p) == place).collect();
+        let those: Vec<&Told> = predictions
+            .iter()
+            .filter(|(p, _)| of(*p) == place)
+            .collect();
         let count = those.len();
         let mean = |sum: f64| sum / count as f64;
         let given = those.iter().map(|one| one.0).sum();

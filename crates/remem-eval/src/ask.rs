@@ -1,4 +1,4 @@
-//! Asks all questions of a dataset one way, and keeps what came of each.
+//! Asks all questions of a dataset in one way, and scores the hits of each.
 
 use crate::cli::Unit;
 use crate::dataset::Question;
@@ -7,29 +7,29 @@ use crate::progress::bar;
 use crate::stand::{Stand, Way};
 use remem_core::recall::Signals;
 
-/// A search is taken for relevant if so many hits hold evidence.
+/// A search counts as relevant if evidence is among this many first hits.
 pub const TOP: usize = 10;
 
-/// What came of a question.
+/// The result of one question.
 pub struct Asked {
-    /// Its place in the dataset.
+    /// The index of the question in the dataset.
     pub question: usize,
-    /// How good the hits were; `None` if there is nothing to find.
+    /// The scores of the hits; `None` if there is nothing to find.
     pub scores: Option<Scores>,
-    /// Evidence is among the first ten.
+    /// True if evidence is among the first ten hits.
     pub holds: bool,
-    /// How probable the host took that to be.
+    /// The probability of that, as the host gave it.
     pub probability: f64,
-    /// What that is from.
+    /// The signals that the probability was computed from.
     pub signals: Signals,
-    /// The question speaks of a time.
+    /// True if a time was recognised in the question.
     pub timed: bool,
-    /// How long the search took.
+    /// The duration of the search in microseconds.
     pub micros: u64,
 }
 
-/// Asks one after the other, so that nothing but the search itself takes time. What should be
-/// answerable and names no evidence of this unit is left out.
+/// Asks one question after the other, so that the measured time is that of the search alone.
+/// Questions that are answerable but have no evidence of this unit are left out.
 pub async fn all(
     stand: &Stand,
     questions: &[Question],
@@ -38,7 +38,7 @@ pub async fn all(
     k: u32,
 ) -> anyhow::Result<Vec<Asked>> {
     let bar = bar(way.mode.as_str(), questions.len() as u64);
-    let mut asked = Vec::with_capacity(questions.len());
+    let mut results = Vec::with_capacity(questions.len());
     for (place, question) in questions.iter().enumerate() {
         bar.inc(1);
         let evidence = question.evidence(unit);
@@ -49,7 +49,7 @@ pub async fn all(
             .ask(question.memory, &question.text, way, k.max(TOP as u32))
             .await?;
         let found: Vec<&str> = answer.found.iter().map(String::as_str).collect();
-        asked.push(Asked {
+        results.push(Asked {
             question: place,
             scores: (!evidence.is_empty()).then(|| judge(&found, evidence, k as usize)),
             holds: found
@@ -63,5 +63,5 @@ pub async fn all(
         });
     }
     bar.finish_and_clear();
-    Ok(asked)
+    Ok(results)
 }

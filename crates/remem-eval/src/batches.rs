@@ -1,16 +1,16 @@
-//! Entries of a dataset in portions that a host takes at once.
+//! Divides the entries of a dataset into batches that a host accepts.
 
 use crate::dataset::Text;
 use anyhow::Context;
 use remem_core::entry::Origin;
 use remem_core::{Draft, EntryId};
 
-/// Entries in a batch, at the most.
+/// The most entries of a batch.
 const BATCH_ENTRIES: usize = 500;
-/// Bytes of text in a batch, at the most, unless one entry alone has more.
+/// The most bytes of text in a batch, unless one entry alone has more.
 pub const BATCH_BYTES: usize = 2 * 1024 * 1024;
 
-/// Ranges of entries that fit into one request.
+/// The ranges of entries that fit into one request each.
 pub fn batches(texts: &[Text]) -> Vec<std::ops::Range<usize>> {
     let mut ranges = Vec::new();
     let mut start = 0;
@@ -30,7 +30,7 @@ pub fn batches(texts: &[Text]) -> Vec<std::ops::Range<usize>> {
     ranges
 }
 
-/// Entries with ids that tell their place.
+/// The drafts of a range of entries. The id of an entry is its index.
 pub fn drafts(texts: &[Text], range: std::ops::Range<usize>) -> anyhow::Result<Vec<Draft>> {
     let draft = |place: usize| {
         let id = EntryId::parse(&format!("{place:08}")).context("a number is an id")?;

@@ -1,4 +1,4 @@
-//! The command line: what can be asked for, with help. What it does is in `recall`.
+//! The command line with its help texts. `recall` does the work.
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use remem::Global;
@@ -87,7 +87,7 @@ pub struct Recall {
     pub report_json: Option<PathBuf>,
 }
 
-/// What kind of file a dataset is.
+/// The format of a dataset file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Format {
     /// What the file looks like
@@ -100,7 +100,7 @@ pub enum Format {
     Jsonl,
 }
 
-/// What becomes one entry.
+/// The part of a dataset that becomes one entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Unit {
     /// What one speaker said at a time
@@ -109,7 +109,7 @@ pub enum Unit {
     Session,
 }
 
-/// By what to search.
+/// The names of the search modes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum WayName {
     /// By words
@@ -120,7 +120,7 @@ pub enum WayName {
     Hybrid,
 }
 
-/// What becomes of a time in a question.
+/// The names of the uses of a time in a question.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum TimeName {
     /// Entries of that time come first where all else is alike

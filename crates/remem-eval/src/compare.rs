@@ -1,5 +1,5 @@
-//! The comparisons that an evaluation adds when they are asked for: slips in words, uses of times,
-//! and what each part of the ranking brings.
+//! The comparisons that an evaluation adds on request: misspelt words, uses of times, and the
+//! effect of each part of the ranking.
 
 use crate::dataset::Look;
 use crate::misspell;
@@ -9,7 +9,7 @@ use crate::stand::{Stand, Way};
 use crate::tables::{self, Named};
 use remem_engine::search::{Mode, TimeUse};
 
-/// Texts that leave one thing out.
+/// The variants of entry texts that leave one thing out.
 const WITHOUT: [(&str, Look); 3] = [
     (
         "without who",
@@ -35,7 +35,7 @@ const WITHOUT: [(&str, Look); 3] = [
 ];
 
 impl Evaluation<'_> {
-    /// Every mode, with each question as it stands, with a slip in a word, and without that word.
+    /// Every mode, with each question unchanged, with a misspelt word, and without that word.
     pub async fn misspelt(&self, stand: &Stand) -> anyhow::Result<Section> {
         let questions = &self.dataset.questions;
         let texts = [
@@ -88,8 +88,8 @@ impl Evaluation<'_> {
         Ok(tables::times(&ways, self.recall.k))
     }
 
-    /// What was said alone, then with who, what and when; each by every mode, without and with what
-    /// stands beside.
+    /// The spoken text alone, then with speaker, caption and date; each by every mode, without and
+    /// with the influence of neighbouring entries.
     pub async fn ablation(&self, whole: &Stand) -> anyhow::Result<Section> {
         let plain = self
             .stand(&self.dataset, Look::PLAIN, self.by_meaning())

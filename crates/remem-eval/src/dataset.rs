@@ -1,5 +1,5 @@
 //! A dataset: memories with entries, and questions with the entries that answer them. It also
-//! decides what of a turn becomes the text of an entry, here and nowhere else. May not read a
+//! decides which parts of a turn become the text of an entry, here and nowhere else. May not read a
 //! format: each has a file of its own.
 
 use crate::cli::{Format, Unit};
@@ -11,66 +11,62 @@ use remem_wire::error::json_hint;
 use std::collections::HashSet;
 use std::path::Path;
 
-/// Between two turns of one session.
+/// The assumed time between two turns of one session, in milliseconds.
 pub const TURN_MS: i64 = 30_000;
 
-/// Entries and questions.
+/// The entries and questions of a dataset.
 #[derive(Default)]
 pub struct Dataset {
     /// The memories, each searched alone.
     pub memories: Vec<Memory>,
-    /// The questions.
     pub questions: Vec<Question>,
-    /// Questions that name no evidence which is there.
+    /// The number of questions whose evidence is not in the dataset.
     pub skipped: usize,
 }
 
-/// One memory.
+/// One memory of a dataset.
 pub struct Memory {
-    /// Its entries, in the order of their sessions.
+    /// Its turns, in the order of their sessions.
     pub entries: Vec<Item>,
 }
 
-/// What one speaker said at a time.
+/// One utterance of one speaker.
 #[derive(Clone)]
 pub struct Item {
-    /// What evidence calls it.
+    /// The id by which evidence refers to it.
     pub id: String,
-    /// When it was said.
     pub at: Timestamp,
-    /// The session that it is of; empty if the dataset names none.
+    /// The session that it belongs to; empty if the dataset has none.
     pub session: String,
-    /// What was said.
+    /// The spoken or written text.
     pub said: String,
-    /// By whom.
     pub speaker: Option<String>,
-    /// What was shared with it, in words.
+    /// The description of an image that was shared with it.
     pub caption: Option<String>,
-    /// The day it was said, for the text.
+    /// The day of the utterance, in the form for the text.
     pub day: Option<String>,
 }
 
-/// One question.
+/// One question about a memory.
 #[derive(Clone)]
 pub struct Question {
-    /// The place of its memory.
+    /// The index of its memory.
     pub memory: usize,
-    /// What is asked.
     pub text: String,
-    /// The turns that answer it.
+    /// The ids of the turns that answer it.
     pub evidence: Vec<String>,
-    /// The sessions that answer it.
+    /// The ids of the sessions that answer it.
     pub sessions: Vec<String>,
-    /// What kind of question it is.
+    /// The dataset's name for this kind of question.
     pub category: String,
-    /// Whether the memory holds an answer.
+    /// True if the memory holds an answer.
     pub answerable: bool,
-    /// When it is asked, if the dataset tells.
+    /// The instant at which it is asked, if the dataset gives one.
     pub at: Option<Timestamp>,
 }
 
 impl Question {
-    /// What is to be found.
+    /// The ids to be found if entries are of this unit.
     pub fn evidence(&self, unit: Unit) -> &[String] {
         match unit {
             Unit::Turn => &self.evidence,
@@ -79,25 +75,25 @@ impl Question {
     }
 }
 
-/// What of a turn stands in the text of its entry.
+/// The parts of a turn that are in the text of its entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Look {
-    /// Who said it.
+    /// The name of the speaker.
     pub speaker: bool,
-    /// What was shared with it.
+    /// The description of a shared image.
     pub caption: bool,
-    /// When it was said.
+    /// The day of the utterance.
     pub date: bool,
 }
 
 impl Look {
-    /// All of it.
+    /// All parts of a turn.
     pub const WHOLE: Look = Look {
         speaker: true,
         caption: true,
         date: true,
     };
-    /// What was said alone.
+    /// The spoken text only.
     pub const PLAIN: Look = Look {
         speaker: false,
         caption: false,
@@ -105,19 +101,17 @@ impl Look {
     };
 }
 
-/// An entry to be.
+/// The text of an entry that is to be stored.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Text {
-    /// What evidence calls it.
+    /// The id by which evidence refers to it.
     pub id: String,
-    /// When it was said.
     pub at: Timestamp,
-    /// The text.
     pub text: String,
 }
 
 impl Item {
-    /// The text of its entry.
+    /// The text of the turn's entry.
     pub fn text(&self, look: Look) -> String {
         let speaker = self
             .speaker
@@ -139,7 +133,7 @@ impl Item {
 }
 
 impl Memory {
-    /// Its entries as they are put. Without anything in it, an entry is none.
+    /// The texts of the memory's entries. Empty texts are left out.
     pub fn texts(&self, unit: Unit, look: Look) -> Vec<Text> {
         let of = |item: &Item, look| Text {
             id: item.id.clone(),
@@ -179,7 +173,7 @@ impl Memory {
 }
 
 impl Dataset {
-    /// Reads a file.
+    /// Reads and checks a file in one of the formats.
     pub fn read(file: &Path, format: Format) -> anyhow::Result<Dataset> {
         let name = file.display();
         let text = std::fs::read_to_string(file)
@@ -201,7 +195,7 @@ impl Dataset {
         Ok(dataset)
     }
 
-    /// The last instant that it speaks of.
+    /// The latest instant in the dataset.
     pub fn last(&self) -> Timestamp {
         let said = self
             .memories
@@ -213,7 +207,7 @@ impl Dataset {
             .unwrap_or_default()
     }
 
-    /// Whether every entry is of a session.
+    /// Returns true if every entry belongs to a session.
     pub fn has_sessions(&self) -> bool {
         self.memories
             .iter()
@@ -221,7 +215,7 @@ impl Dataset {
     }
 }
 
-/// The first id that is there twice, by its place.
+/// The index of the first id that occurs for the second time.
 pub fn twice<'a>(ids: impl Iterator<Item = &'a str>) -> Option<usize> {
     let mut seen = HashSet::new();
     ids.enumerate()
@@ -229,8 +223,8 @@ pub fn twice<'a>(ids: impl Iterator<Item = &'a str>) -> Option<usize> {
         .map(|(place, _)| place)
 }
 
-/// What is wrong with a value, without a place: that of a value which was read before is not known
-/// any more.
+/// The error of reading a value, without its position: for a value that was parsed before, the
+/// position is unknown.
 pub fn flaw(error: &serde_json::Error) -> String {
     let hint = sabotage!(
         "an-error-tells-what-a-dataset-says",
@@ -241,7 +235,7 @@ pub fn flaw(error: &serde_json::Error) -> String {
         .map_or(hint.clone(), |(what, _)| what.to_owned())
 }
 
-/// What the file looks like: by its name, or by a field that only one format has.
+/// Detects the format of a file, by its name or by a field that only one format has.
 fn guess(file: &Path, text: &str) -> anyhow::Result<Format> {
     if file.extension().is_some_and(|end| end == "jsonl") {
         return Ok(Format::Jsonl);

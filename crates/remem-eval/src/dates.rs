@@ -1,4 +1,4 @@
-//! Dates as the datasets write them. May not guess: what has another form is none.
+//! Parses dates as the datasets write them. May not guess: a date in another form is refused.
 
 use remem_core::Timestamp;
 use remem_wire::time::Instant;
@@ -18,7 +18,7 @@ const MONTHS: [&str; 12] = [
     "December",
 ];
 
-/// "1:56 pm on 8 May, 2023", in UTC: the dataset names no zone.
+/// Parses "1:56 pm on 8 May, 2023", as UTC: the dataset names no zone.
 pub fn spoken(text: &str) -> Option<Timestamp> {
     let (clock, date) = text.trim().split_once(" on ")?;
     let (clock, half) = clock.split_once(' ')?;
@@ -35,7 +35,7 @@ pub fn spoken(text: &str) -> Option<Timestamp> {
     instant(year, &month.to_string(), day, &hour.to_string(), minute)
 }
 
-/// "2023/05/20 (Sat) 02:21", in UTC.
+/// Parses "2023/05/20 (Sat) 02:21", as UTC.
 pub fn slashed(text: &str) -> Option<Timestamp> {
     let (date, rest) = text.trim().split_once(" (")?;
     let (_, clock) = rest.split_once(") ")?;
@@ -52,7 +52,7 @@ fn instant(year: &str, month: &str, day: &str, hour: &str, minute: &str) -> Opti
     .map(|at| at.0)
 }
 
-/// "8 May 2023".
+/// Formats the day of an instant, as "8 May 2023".
 pub fn day(at: Timestamp) -> String {
     let text = at.rfc3339();
     let mut parts = text.split(['-', 'T']);

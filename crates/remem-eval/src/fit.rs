@@ -1,43 +1,44 @@
-//! Fits the constants of the probability to what came of it: logistic regression by plain gradient
-//! descent, always from the same start, so that the same dataset gives the same constants. Pure.
+//! Fits the constants of the probability to the results of searches: logistic regression by plain
+//! gradient descent, always from the same start, so that the same dataset gives the same constants.
+//! Pure.
 
 use crate::abstain::Told;
 use remem_core::recall::Signals;
 use remem_core::recall::confidence::Row;
 use remem_core::sabotage;
 
-/// What the probability is from: words, meaning, margin and size.
+/// The number of signals of the probability: words, meaning, margin and size.
 pub const SIGNALS: usize = 4;
 const STEPS: usize = 3_000;
 const RATE: f64 = 0.5;
-/// How strongly weights are held to nothing, so that a signal which parts the samples cleanly does
-/// not grow for ever.
+/// The strength of L2 regularisation, so that the weight of a signal which separates the samples
+/// cleanly does not grow for ever.
 const PULL: f64 = 1e-3;
-/// Parts that a dataset is cut into, where it has more memories.
+/// The most folds of the cross-validation; a dataset with fewer memories has one fold for each.
 const FOLDS_MAX: usize = 10;
 
-/// The signals of a search, and whether what was found is relevant.
+/// The signals of a search, and whether its hits are relevant.
 #[derive(Clone, Copy, Debug)]
 pub struct Sample {
-    /// The place of the memory that the question was made for.
+    /// The index of the memory that the question was made for.
     pub memory: usize,
-    /// Each from 0 to 1.
+    /// The signals, each from 0 to 1.
     pub signals: [f64; SIGNALS],
-    /// What the probability is to tell.
+    /// The outcome that the probability predicts.
     pub relevant: bool,
 }
 
-/// A weight for nothing, and one a signal.
+/// The parameters of a logistic regression.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Fitted {
-    /// Without any signal.
+    /// The weight without any signal.
     pub bias: f64,
-    /// For a whole of each signal.
+    /// The weights of the signals.
     pub weights: [f64; SIGNALS],
 }
 
 impl Sample {
-    /// Of a search.
+    /// Converts the signals of a search.
     pub fn new(memory: usize, signals: &Signals, relevant: bool) -> Sample {
         let of = |ppm: i64| ppm as f64 / 1e6;
         let signals = [
@@ -56,18 +57,18 @@ impl Sample {
 }
 
 impl Fitted {
-    /// The probability.
+    /// The predicted probability of relevance.
     pub fn tell(&self, signals: &[f64; SIGNALS]) -> f64 {
-        let told: f64 = self
+        let weighted_sum: f64 = self
             .weights
             .iter()
             .zip(signals)
             .map(|(weight, signal)| weight * signal)
             .sum();
-        1.0 / (1.0 + (-(self.bias + told)).exp())
+        1.0 / (1.0 + (-(self.bias + weighted_sum)).exp())
     }
 
-    /// As the core keeps it: in thousandths.
+    /// The constants in the form of `remem-core`: in thousandths.
     pub fn row(&self) -> Row {
         #[expect(
             clippy::cast_possible_truncation,
@@ -85,8 +86,8 @@ impl Fitted {
     }
 }
 
-/// The constants that tell these samples best. Signals are put on one scale first, or the narrow
-/// ones would be learned last.
+/// Fits the constants to samples. Signals are normalised first; otherwise the weights of signals
+/// with a small range would be learned last.
 pub fn fit(samples: &[Sample]) -> Fitted {
     if samples.is_empty() {
         return Fitted::default();
@@ -146,8 +147,7 @@ pub fn fit(samples: &[Sample]) -> Fitted {
     fitted
 }
 
-/// What constants tell of samples that they were not fitted to: each memory is told by a fit to all
-/// others.
+/// Cross-validation: the predictions for each memory, by constants that were fitted to the others.
 pub fn crossed(samples: &[Sample]) -> Vec<Told> {
     let memories = samples.iter().map(|one| one.memory + 1).max().unwrap_or(0);
     let part = |one: &Sample| {
@@ -157,7 +157,7 @@ pub fn crossed(samples: &[Sample]) -> Vec<Told> {
             one.memory
         }
     };
-    let mut told = Vec::with_capacity(samples.len());
+    let mut predictions = Vec::with_capacity(samples.len());
     for fold in 0..memories.min(FOLDS_MAX) {
         let (held, others): (Vec<Sample>, Vec<Sample>) =
             samples.iter().partition(|one| part(one) == fold);
@@ -166,10 +166,10 @@ pub fn crossed(samples: &[Sample]) -> Vec<Told> {
             &others,
             if others.is_empty() { &others } else { &held }
         ));
-        told.extend(
+        predictions.extend(
             held.iter()
                 .map(|one| (fitted.tell(&one.signals), one.relevant)),
         );
     }
-    told
+    predictions
 }

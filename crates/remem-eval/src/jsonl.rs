@@ -1,6 +1,6 @@
-//! Datasets of one's own: a line is an entry `{"memory", "id", "text", "at", "session"?}` or a
-//! question `{"memory", "question", "evidence", "category"?, "answerable"?}`. Errors tell the line
-//! and what is wrong with it, never what it says.
+//! Datasets in a format of this project: a line is an entry `{"memory", "id", "text", "at",
+//! "session"?}` or a question `{"memory", "question", "evidence", "category"?, "answerable"?}`.
+//! Errors give the line and the kind of error, never contents.
 
 use crate::dataset::{Dataset, Item, Memory, Question, flaw};
 use anyhow::{Context, anyhow, bail, ensure};
@@ -15,7 +15,7 @@ struct Said {
     memory: String,
     id: String,
     text: String,
-    /// Not left to serde, which would call a missing one malformed.
+    /// Optional here, because serde would call a missing one malformed.
     at: Option<Instant>,
     #[serde(default)]
     session: String,
@@ -32,11 +32,11 @@ struct Asked {
     answerable: Option<bool>,
 }
 
-/// Reads the text of a file. An entry may stand after a question about it.
+/// Reads the text of a file. A question may come before the entries that answer it.
 pub fn read(text: &str) -> anyhow::Result<Dataset> {
     let mut dataset = Dataset::default();
     let mut places = HashMap::new();
-    let mut asked = Vec::new();
+    let mut questions = Vec::new();
     let mut ids: HashMap<(usize, String), String> = HashMap::new();
     for (number, line) in text
         .lines()
@@ -48,42 +48,42 @@ pub fn read(text: &str) -> anyhow::Result<Dataset> {
         let value: Value =
             serde_json::from_str(line).map_err(|error| anyhow!("{}: {}", place(), flaw(&error)))?;
         if value.get("question").is_some() {
-            asked.push((
+            questions.push((
                 number,
                 Asked::deserialize(value)
                     .map_err(|error| anyhow!("{}: {}", place(), flaw(&error)))?,
             ));
             continue;
         }
-        let said =
+        let entry =
             Said::deserialize(value).map_err(|error| anyhow!("{}: {}", place(), flaw(&error)))?;
-        let memory = *places.entry(said.memory).or_insert(dataset.memories.len());
+        let memory = *places.entry(entry.memory).or_insert(dataset.memories.len());
         if memory == dataset.memories.len() {
             dataset.memories.push(Memory {
                 entries: Vec::new(),
             });
         }
         let new = ids
-            .insert((memory, said.id.clone()), said.session.clone())
+            .insert((memory, entry.id.clone()), entry.session.clone())
             .is_none();
         ensure!(new, "{}: its id is there already", place());
-        let at = said
+        let at = entry
             .at
             .with_context(|| format!("{}: `at` is missing", place()))?
             .0;
         let item = Item {
-            id: said.id,
+            id: entry.id,
             at,
-            session: said.session,
-            said: said.text,
+            session: entry.session,
+            said: entry.text,
             speaker: None,
             caption: None,
             day: None,
         };
         dataset.memories[memory].entries.push(item);
     }
-    for (number, asked) in asked {
-        let question = question(asked, &places, &ids).with_context(|| format!("line {number}"))?;
+    for (number, line) in questions {
+        let question = question(line, &places, &ids).with_context(|| format!("line {number}"))?;
         dataset.questions.push(question);
     }
     Ok(dataset)

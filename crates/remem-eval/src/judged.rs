@@ -1,5 +1,5 @@
-//! The searches by which the probability is judged: every question of the memory that it was made
-//! for, and of another that knows nothing of it. May not ask.
+//! The searches that measure the probability: every question asked of the memory that it was made
+//! for, and of another one that holds no answer. May not ask.
 
 use crate::abstain::Told;
 use crate::ask::Asked;
@@ -7,21 +7,21 @@ use crate::dataset::{Dataset, Memory, Question};
 use crate::fit::Sample;
 use remem_core::recall::Signals;
 
-/// What the probability told of an answer, and whether it came true.
+/// The probability that the host gave for an answer, and whether the answer is relevant.
 #[derive(Clone, Copy, Debug)]
 pub struct Judged {
     /// The memory that the question was made for.
     pub memory: usize,
-    /// How probable the host took it that the answer is relevant.
+    /// The probability that the answer is relevant, as the host gave it.
     pub probability: f64,
-    /// What that is from.
+    /// The signals that the probability was computed from.
     pub signals: Signals,
-    /// Evidence is among the first ten hits.
+    /// True if evidence is among the first ten hits.
     pub relevant: bool,
 }
 
 impl Judged {
-    /// Of answers; `memory` tells which memory the question at a place was made for.
+    /// Converts results; `memory` gives the memory that the question with an index was made for.
     pub fn all(asked: &[Asked], memory: impl Fn(usize) -> usize) -> Vec<Judged> {
         let of = |one: &Asked| Judged {
             memory: memory(one.question),
@@ -32,18 +32,18 @@ impl Judged {
         asked.iter().map(of).collect()
     }
 
-    /// As the figures take it.
+    /// The prediction, for the measures of `calibration`.
     pub fn told(&self) -> Told {
         (self.probability, self.relevant)
     }
 
-    /// As a fit takes it.
+    /// The sample for a fit.
     pub fn sample(&self) -> Sample {
         Sample::new(self.memory, &self.signals, self.relevant)
     }
 }
 
-/// Questions asked of the memory at `other` of their own, which holds nothing that answers them.
+/// The questions, each directed at the memory `other` of its own one, which holds no answer.
 pub fn elsewhere(questions: &[Question], other: impl Fn(usize) -> usize) -> Vec<Question> {
     let away = |question: &Question| Question {
         memory: other(question.memory),
@@ -55,27 +55,30 @@ pub fn elsewhere(questions: &[Question], other: impl Fn(usize) -> usize) -> Vec<
     questions.iter().map(away).collect()
 }
 
-/// A dataset with every session a memory of its own: memories of a few entries are asked as well as
-/// large ones.
+/// A dataset in which every session is a memory of its own, so that small memories are measured as
+/// well as large ones.
 pub struct Apart {
-    /// The sessions. A question is asked of the first that holds evidence of it.
+    /// The sessions as memories. A question belongs to the first session that holds evidence of it.
     pub dataset: Dataset,
-    begins: Vec<usize>,
+    first_sessions: Vec<usize>,
 }
 
 impl Apart {
-    /// Takes it apart.
+    /// Splits a dataset into its sessions.
     pub fn new(whole: &Dataset) -> Apart {
         let mut dataset = Dataset::default();
-        let mut begins = Vec::new();
+        let mut first_sessions = Vec::new();
         for memory in &whole.memories {
-            begins.push(dataset.memories.len());
+            first_sessions.push(dataset.memories.len());
             let sessions = memory.entries.chunk_by(|a, b| a.session == b.session);
             dataset.memories.extend(sessions.map(|turns| Memory {
                 entries: turns.to_vec(),
             }));
         }
-        let mut apart = Apart { dataset, begins };
+        let mut apart = Apart {
+            dataset,
+            first_sessions,
+        };
         for question in whole
             .questions
             .iter()
@@ -97,24 +100,24 @@ impl Apart {
         apart
     }
 
-    /// The memory that a session is of.
+    /// The original memory that a session belongs to.
     pub fn whole(&self, session: usize) -> usize {
-        self.begins
+        self.first_sessions
             .partition_point(|begin| *begin <= session)
             .saturating_sub(1)
     }
 
-    /// A session of the next memory.
+    /// A session of the next original memory.
     pub fn other(&self, session: usize) -> usize {
         let own = self.whole(session);
-        let next = self.sessions((own + 1) % self.begins.len());
-        next.start + (session - self.begins[own]) % next.len().max(1)
+        let next = self.sessions((own + 1) % self.first_sessions.len());
+        next.start + (session - self.first_sessions[own]) % next.len().max(1)
     }
 
     fn sessions(&self, memory: usize) -> std::ops::Range<usize> {
-        self.begins[memory]
+        self.first_sessions[memory]
             ..self
-                .begins
+                .first_sessions
                 .get(memory + 1)
                 .copied()
                 .unwrap_or(self.dataset.memories.len())

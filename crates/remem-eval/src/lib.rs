@@ -1,11 +1,11 @@
-//! Evaluations: how well memory finds again. A dataset is read (`dataset` and a file a format), put
-//! into a host of its own (`stand`, `batches`) and asked (`ask`, `misspell`); what was found is
-//! counted (`metrics`), held against the probability that the host gave (`judged`, `abstain`,
-//! `fit`) and shown (`tables`, `report`). `recall`, `probability` and `compare` decide what is
-//! asked. May not touch the memory of anybody: the host lives in a temporary folder.
+//! Evaluations: how well a host retrieves. A dataset is read (`dataset` and a file for each
+//! format), stored in a host of its own (`eval_host`, `batches`) and asked (`ask`, `misspell`); the
+//! hits are scored (`metrics`), compared with the probability that the host gave (`judged`,
+//! `abstain`, `fit`) and shown (`tables`, `report`). `recall`, `probability` and `compare` decide
+//! what is asked. May not touch the memory of any user: the host is in a temporary folder.
 //! `docs/evaluation.md` explains the numbers.
 //!
-//! It is a library for its own tests alone; no other crate may use it.
+//! It is a library for the sake of its tests; no other crate may use it.
 
 pub mod abstain;
 pub mod ask;

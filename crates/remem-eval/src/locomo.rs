@@ -1,5 +1,5 @@
 //! LoCoMo: conversations of two people over many sessions, with questions and the turns that answer
-//! them. Errors tell the place and what is wrong there, never what was said.
+//! them. Errors give the position and the kind of error, never contents.
 
 use crate::dataset::{Dataset, Item, Memory, Question, TURN_MS, flaw, twice};
 use crate::dates;
@@ -9,7 +9,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 use std::collections::HashMap;
 
-/// What the questions are called, by their number less one.
+/// The names of the question categories, by their number less one.
 const CATEGORIES: [&str; 5] = [
     "multi-hop",
     "temporal",
@@ -17,7 +17,7 @@ const CATEGORIES: [&str; 5] = [
     "single-hop",
     ADVERSARIAL,
 ];
-/// Asked about the wrong person: the turns that it names answer another question.
+/// A question about the wrong person: the turns that it lists as evidence answer another question.
 pub const ADVERSARIAL: &str = "adversarial";
 
 #[derive(Deserialize)]
@@ -144,8 +144,7 @@ fn turns(conversation: &Map<String, Value>) -> anyhow::Result<Vec<Item>> {
     Ok(items)
 }
 
-/// Every `D<number>:<number>` in a text: evidence sometimes names several, or holds stray
-/// characters.
+/// Every `D<number>:<number>` in a text: evidence sometimes holds several ids, or stray characters.
 pub fn ids(text: &str) -> Vec<&str> {
     let digits = |from: usize| text[from..].bytes().take_while(u8::is_ascii_digit).count();
     let at = |start: usize| {

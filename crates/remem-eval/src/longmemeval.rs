@@ -1,5 +1,5 @@
-//! LongMemEval: every question brings a haystack of sessions of its own. Units are turns or
-//! sessions. Errors tell the place and what is wrong there, never what was said.
+//! LongMemEval: every question comes with a haystack of sessions of its own. Units are turns or
+//! sessions. Errors give the position and the kind of error, never contents.
 
 use crate::dataset::{Dataset, Item, Memory, Question, TURN_MS};
 use crate::dates;
@@ -7,7 +7,7 @@ use anyhow::{Context, anyhow, ensure};
 use remem_wire::error::json_hint;
 use serde::Deserialize;
 
-/// The end of the id of a question that nothing answers.
+/// The end of the id of a question that has no answer.
 const ABSTAIN: &str = "_abs";
 
 #[derive(Deserialize)]
@@ -82,7 +82,7 @@ fn one(sample: Sample, place: usize) -> anyhow::Result<(Memory, Question)> {
             });
         }
     }
-    // What nothing answers has no evidence, whatever sessions come near to it.
+    // A question without an answer has no evidence, even if sessions come near to one.
     let answerable = !sample.question_id.ends_with(ABSTAIN);
     let question = Question {
         memory: place,

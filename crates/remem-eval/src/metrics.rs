@@ -1,28 +1,28 @@
-//! How good a list of hits is, and how long things took. Pure.
+//! Scores of a list of hits, and percentiles of durations. Pure.
 use remem_core::sabotage;
 
-/// What is counted beside the hits that were asked for.
+/// The number of first hits that `recall_few` counts.
 pub const FEW: usize = 5;
 
-/// The figures of one question, or the means of many.
+/// The scores of one question, or the means of many.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Scores {
-    /// How much of the evidence is among the first five.
+    /// The share of the evidence that is among the first five hits.
     pub recall_few: f64,
-    /// How much of it is among the first k.
+    /// The share of the evidence that is among the first k hits.
     pub recall: f64,
-    /// Whether all of it is among the first k.
+    /// 1 if all of the evidence is among the first k hits, else 0.
     pub all: f64,
-    /// Whether any of it is among the first k.
+    /// 1 if any of the evidence is among the first k hits, else 0.
     pub any: f64,
-    /// How far in front it is, of what could be.
+    /// The normalised discounted cumulative gain.
     pub ndcg: f64,
-    /// One by the place of the first of it.
+    /// The reciprocal rank of the first hit that is evidence.
     pub mrr: f64,
 }
 
-/// The figures of a list of hits. Hits after the k-th count for nothing, and a hit that is there
-/// twice counts once.
+/// Scores a list of hits. Hits after the k-th are not counted, and a hit that occurs twice counts
+/// once.
 pub fn judge(found: &[&str], evidence: &[String], k: usize) -> Scores {
     let mut first_of: Vec<usize> = Vec::new();
     for id in evidence {
@@ -59,7 +59,7 @@ pub fn judge(found: &[&str], evidence: &[String], k: usize) -> Scores {
     }
 }
 
-/// The means; `None` of nothing.
+/// The means of all scores; `None` without any.
 pub fn mean<'a>(scores: impl Iterator<Item = &'a Scores>) -> Option<(Scores, usize)> {
     let mut sum = Scores::default();
     let mut count = 0_usize;
@@ -84,7 +84,7 @@ pub fn mean<'a>(scores: impl Iterator<Item = &'a Scores>) -> Option<(Scores, usi
     (count > 0).then_some((means, count))
 }
 
-/// The least value that so many hundredths of all are not above; 0 of nothing.
+/// The least value that at least so many hundredths of all values do not exceed; 0 without any.
 pub fn percentile(values: &[u64], hundredths: usize) -> u64 {
     let mut sorted = values.to_vec();
     sorted.sort_unstable();

@@ -1,13 +1,13 @@
-//! Questions with a slip in them: one word of each, always the same one, in one of four ways that
-//! take turns. May not ask.
+//! Misspelt questions: one word of each, always the same one, in one of four ways that take turns.
+//! May not ask.
 
 use crate::dataset::Question;
 use std::ops::Range;
 
-/// A word of fewer letters is left as it is.
+/// The least length of a word that is misspelt.
 const LETTERS_MIN: usize = 4;
 
-/// The same questions, each with a slip in its longest word. Those without a word that is long
+/// The same questions, each with its longest word misspelt. Questions without a word that is long
 /// enough stay as they are.
 pub fn misspelt(questions: &[Question]) -> Vec<Question> {
     changed(questions, slip)
@@ -33,7 +33,7 @@ fn changed(questions: &[Question], change: impl Fn(&str, usize) -> String) -> Ve
     questions.iter().enumerate().map(one).collect()
 }
 
-/// Where the longest word is: of equally long ones, the first.
+/// The position of the longest word; of equally long ones, the first.
 fn longest(text: &str) -> Option<Range<usize>> {
     let mut best: Option<Range<usize>> = None;
     let mut begun = 0;
@@ -49,8 +49,8 @@ fn longest(text: &str) -> Option<Range<usize>> {
     best
 }
 
-/// A letter left out, doubled, taken for its successor, or two in each other's place; in the
-/// middle, where most slips are.
+/// Removes a letter, doubles it, replaces it by its successor, or swaps two letters; in the middle,
+/// where most spelling errors are.
 fn slip(word: &str, number: usize) -> String {
     let mut letters: Vec<u8> = word.bytes().collect();
     let middle = letters.len() / 2;

@@ -1,5 +1,5 @@
-//! What the probability is worth: every question is asked of its own memory and of a wrong one, be
-//! it a whole memory or a session.
+//! Measures the probability: every question is asked of its own memory and of a wrong one, where a
+//! memory is a whole one or a single session.
 
 use crate::ask::Asked;
 use crate::judged::{self, Apart, Judged};
@@ -36,8 +36,8 @@ impl Evaluation<'_> {
                 judged.push(("sessions", small));
             }
             for (memories, judged) in judged {
-                // By meaning alone is what becomes of a question that shares no word with what
-                // answers it: one row has to tell both.
+                // The semantic mode shows how questions do that share no word with their answer, so
+                // it is pooled with the hybrid mode: one row of constants has to fit both.
                 let pool = &mut pooled[usize::from(*mode != Mode::Lexical)].1;
                 pool.extend(&judged);
                 situations.push(Situation {
@@ -74,7 +74,7 @@ impl Evaluation<'_> {
         Ok([Judged::all(own, of), Judged::all(&away, of)].concat())
     }
 
-    /// The same with every session as a memory of its own.
+    /// The same, with every session as a memory of its own.
     async fn judge_sessions(
         &self,
         sessions: &Stand,

@@ -1,9 +1,9 @@
-//! Progress on a terminal.
+//! Progress bars on a terminal.
 
 use indicatif::{ProgressBar, ProgressStyle};
 use std::io::IsTerminal;
 
-/// A progress bar on standard error; hidden where that is no terminal.
+/// A progress bar on standard error; hidden if that is no terminal.
 pub fn bar(what: &'static str, length: u64) -> ProgressBar {
     if !std::io::stderr().is_terminal() {
         return ProgressBar::hidden();

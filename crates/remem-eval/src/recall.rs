@@ -1,5 +1,5 @@
-//! `remem-eval recall`: reads a dataset, puts it into a host of its own, asks, and shows what came
-//! of it.
+//! `remem-eval recall`: reads a dataset, stores it in a host of its own, asks the questions, and
+//! shows the results.
 
 use crate::ask::{self, Asked};
 use crate::cli::{Recall, TimeName, Unit, WayName};
@@ -15,7 +15,7 @@ use remem_engine::search::{Mode, TimeUse};
 use std::path::Path;
 use std::sync::Arc;
 
-/// Runs an evaluation.
+/// Runs an evaluation and prints or writes its tables.
 pub async fn run(global: &Global, recall: &Recall) -> anyhow::Result<()> {
     let settings = Settings::load(global)?;
     let evaluation = Evaluation::new(&settings, recall)?;
@@ -43,17 +43,16 @@ fn write(file: &Path, text: &str) -> anyhow::Result<()> {
     std::fs::write(file, text).with_context(|| format!("cannot write {}", file.display()))
 }
 
-/// What is asked for, with all that it needs.
+/// One evaluation: its options, its dataset and its model.
 pub struct Evaluation<'a> {
     settings: &'a Settings,
-    /// What was asked for on the command line.
+    /// The options from the command line.
     pub recall: &'a Recall,
-    /// The entries and questions.
     pub dataset: Dataset,
     embedder: Option<Arc<Remembering>>,
-    /// By what is searched, one after the other.
+    /// The search modes, which are measured one after the other.
     pub modes: Vec<Mode>,
-    /// What stands in the text of an entry.
+    /// The parts of a turn that are in the text of its entry.
     pub look: Look,
 }
 
@@ -119,7 +118,7 @@ impl<'a> Evaluation<'a> {
             tables::costs(&costs),
             tables::latency(&ways),
         ];
-        // Latency is known by now.
+        // The latencies are measured by now, so vectors may come from the cache.
         if let Some(model) = &self.embedder {
             model.answer();
         }
@@ -139,7 +138,7 @@ impl<'a> Evaluation<'a> {
         Ok(sections)
     }
 
-    /// How to ask by this mode, as the command line says.
+    /// The search settings for a mode, as the command line says.
     pub fn way(&self, mode: Mode) -> Way {
         Way {
             mode,
@@ -148,7 +147,7 @@ impl<'a> Evaluation<'a> {
         }
     }
 
-    /// A host with a dataset in it, with or without vectors.
+    /// Makes a host with a dataset in it, with or without vectors.
     pub async fn stand(
         &self,
         dataset: &Dataset,
@@ -170,7 +169,7 @@ impl<'a> Evaluation<'a> {
         Ok((stand, costs))
     }
 
-    /// Whether any mode needs vectors.
+    /// Returns true if any mode needs vectors.
     pub fn by_meaning(&self) -> bool {
         self.modes.iter().any(|&mode| mode != Mode::Lexical)
     }
@@ -180,7 +179,7 @@ impl<'a> Evaluation<'a> {
         self.ask_these(stand, &self.dataset.questions, way).await
     }
 
-    /// Asks these questions.
+    /// Asks the given questions, in order.
     pub async fn ask_these(
         &self,
         stand: &Stand,

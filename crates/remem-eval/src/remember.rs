@@ -1,5 +1,6 @@
-//! A model that remembers the vectors it has made, so that questions which are asked many ways are
-//! read once. While latency is measured it only takes note: every vector is made anew.
+//! A model with a cache of the vectors that it has made, so that questions which are asked in many
+//! ways are embedded once. While latency is measured the cache is only filled: every vector is made
+//! anew.
 
 use async_trait::async_trait;
 use remem_core::Embedding;
@@ -8,7 +9,7 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// The model, and what it said.
+/// An embedding model with a cache.
 pub struct Remembering {
     model: Arc<dyn Embedder>,
     known: Mutex<HashMap<String, Embedding>>,
@@ -16,7 +17,7 @@ pub struct Remembering {
 }
 
 impl Remembering {
-    /// Takes note of what this model says.
+    /// Wraps a model, with the cache not yet in use for answers.
     pub fn new(model: Arc<dyn Embedder>) -> Remembering {
         Remembering {
             model,
@@ -25,7 +26,7 @@ impl Remembering {
         }
     }
 
-    /// From now on it answers what it knows itself.
+    /// Answers from the cache from now on.
     pub fn answer(&self) {
         self.answers.store(true, Ordering::SeqCst);
     }

@@ -1,31 +1,29 @@
-//! Tables for people and for programs: on a terminal, as Markdown, as JSON. May not work anything
-//! out.
+//! Tables for people and for programs: on a terminal, as Markdown, as JSON. May not compute any
+//! figure.
 
 use remem::print_table;
 use serde_json::{Map, Value, json};
 
-/// What stands in a cell.
+/// The content of one cell.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Cell {
-    /// Words.
     Text(String),
-    /// From 0 to 1.
+    /// A share, from 0 to 1.
     Share(f64),
     /// A number of things.
     Count(u64),
-    /// Milliseconds.
     Ms(f64),
-    /// Nothing to tell.
+    /// No value, shown as a dash.
     None,
 }
 
 impl Cell {
-    /// Words.
+    /// A cell with a text.
     pub fn text(text: impl Into<String>) -> Cell {
         Cell::Text(text.into())
     }
 
-    /// A share, if there is one.
+    /// A cell with a share, if there is one.
     pub fn share(share: Option<f64>) -> Cell {
         share.map_or(Cell::None, Cell::Share)
     }
@@ -50,16 +48,13 @@ impl Cell {
     }
 }
 
-/// One table.
+/// One table with its title.
 #[derive(Clone, Debug)]
 pub struct Section {
-    /// What it shows.
     pub title: String,
-    /// How to read it.
+    /// An explanation for the reader.
     pub note: String,
-    /// The names of its columns.
     pub heading: Vec<String>,
-    /// Its rows.
     pub rows: Vec<Vec<Cell>>,
 }
 
@@ -83,7 +78,7 @@ impl Section {
     }
 }
 
-/// On a terminal.
+/// Prints the tables on a terminal.
 pub fn print(sections: &[Section]) {
     for section in sections {
         println!("\n{}", section.title);
@@ -103,7 +98,7 @@ pub fn print(sections: &[Section]) {
     }
 }
 
-/// As Markdown.
+/// Formats the tables as Markdown.
 pub fn markdown(sections: &[Section]) -> String {
     let mut text = "# Recall\n".to_owned();
     let line = |cells: &[String]| {
@@ -128,7 +123,7 @@ pub fn markdown(sections: &[Section]) -> String {
     text
 }
 
-/// As JSON: a row is an object with the names of the columns.
+/// Formats the tables as JSON: a row is an object with the names of the columns.
 pub fn json(sections: &[Section]) -> Value {
     let row = |section: &Section, row: &[Cell]| -> Map<String, Value> {
         section

@@ -1,5 +1,5 @@
-//! The host that an evaluation asks: a real engine over a real store, in a temporary folder that
-//! goes with it. Its clock stands at the noon after all that the dataset speaks of, so that a
+//! The host that an evaluation asks: a real engine over a real store, in a temporary folder that is
+//! deleted with it. Its clock begins at noon after the last instant of the dataset, so that a
 //! question which says "in May" means the same on every day it is asked.
 
 use crate::batches::{batches, drafts};
@@ -22,47 +22,47 @@ use tokio::time::Instant;
 const TENANT: &str = "default";
 const DAY_MS: i64 = 86_400_000;
 
-/// How to ask.
+/// The settings of a search.
 #[derive(Clone, Copy, Debug)]
 pub struct Way {
-    /// By what to find.
+    /// The search mode: by words, by meaning or by both.
     pub mode: Mode,
-    /// What becomes of a time in the question.
+    /// The use of a time in the question.
     pub time: TimeUse,
-    /// What stands beside an entry counts.
+    /// True if neighbouring entries influence the score.
     pub context: bool,
 }
 
-/// What a search found.
+/// The result of one search.
 pub struct Answer {
-    /// What evidence calls the hits, best first.
+    /// The evidence ids of the hits, best first.
     pub found: Vec<String>,
-    /// How probable the host takes it that one of them answers.
+    /// The probability that one of them answers, as the host gave it.
     pub probability: f64,
-    /// What that is from.
+    /// The signals that the probability was computed from.
     pub signals: Signals,
-    /// The question speaks of a time.
+    /// True if a time was recognised in the question.
     pub timed: bool,
-    /// How long it took.
+    /// The duration of the search in microseconds.
     pub micros: u64,
 }
 
-/// What it took to be ready.
+/// The cost of storing a dataset and embedding it.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Costs {
-    /// Entries put.
+    /// The number of entries stored.
     pub entries: u64,
-    /// Vectors made.
+    /// The number of vectors made.
     pub vectors: u64,
-    /// What the tenant's file holds.
+    /// The size of the tenant's file.
     pub bytes: u64,
-    /// Putting.
+    /// The duration of storing the entries.
     pub load_ms: u64,
-    /// Making vectors.
+    /// The duration of making the vectors.
     pub embed_ms: u64,
 }
 
-/// A host with a dataset in it. The engine goes before its folder does.
+/// A host with a dataset in it. The fields are dropped in order: the engine before its folder.
 pub struct Stand {
     engine: Engine,
     caller: Caller,
@@ -71,7 +71,7 @@ pub struct Stand {
     folder: TempDir,
 }
 
-/// Time that begins where it is told to.
+/// A clock that begins at a given instant.
 struct StandClock {
     base: Timestamp,
     begun: Instant,
@@ -85,7 +85,7 @@ impl Clock for StandClock {
 }
 
 impl Stand {
-    /// An empty host whose clock stands after `last`.
+    /// An empty host whose clock begins after `last`.
     pub async fn new(
         settings: &Settings,
         embedder: Option<Arc<dyn Embedder>>,
@@ -120,7 +120,7 @@ impl Stand {
         })
     }
 
-    /// Puts memories, and makes the vectors of their entries if there is a model.
+    /// Stores memories, and makes the vectors of their entries if there is a model.
     pub async fn load(&mut self, memories: Vec<Vec<Text>>) -> anyhow::Result<Costs> {
         let entries = memories.iter().map(|texts| texts.len() as u64).sum();
         let bar = bar("load", entries);
@@ -140,7 +140,7 @@ impl Stand {
         bar.finish_and_clear();
         let load_ms = millis(begun);
         let (vectors, embed_ms) = self.pass("embed", PassMode::Apply, entries).await?;
-        // What is still in the journal moves into the file, which tells the size then.
+        // The pass moves the journal into the file, so that the file's size is the whole cost.
         self.pass("purge", PassMode::Compact, 0).await?;
         Ok(Costs {
             entries,
@@ -151,7 +151,7 @@ impl Stand {
         })
     }
 
-    /// Runs a pass to its end; what it changed, and the milliseconds that it took.
+    /// Runs a pass to its end. Returns the number of changes, and the milliseconds that it took.
     async fn pass(
         &self,
         name: &'static str,
@@ -190,7 +190,7 @@ impl Stand {
             .len())
     }
 
-    /// Asks a memory.
+    /// Asks a question of the memory with this index.
     pub async fn ask(
         &self,
         place: usize,
@@ -243,7 +243,7 @@ impl Stand {
     }
 }
 
-/// What the memory at this place is called.
+/// The name of the memory with this index.
 fn memory(place: usize) -> String {
     format!("memory-{place}")
 }

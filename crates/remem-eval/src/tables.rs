@@ -1,4 +1,4 @@
-//! Which tables an evaluation shows, made from what came of the questions. May not ask or print.
+//! Makes the tables of an evaluation from the results of the questions. May not ask or print.
 
 use crate::abstain::{Told, auc, brier, tenths};
 use crate::ask::Asked;
@@ -11,7 +11,7 @@ use crate::stand::Costs;
 use remem_core::recall::WHOLE;
 use remem_core::recall::confidence::{Row, THRESHOLD};
 
-/// All answers of one way to ask, and what it is called.
+/// The results of one way to ask, with its name.
 pub type Named<'a> = (String, &'a [Asked]);
 
 const RELEVANCE: [&str; 3] = [
@@ -20,7 +20,7 @@ const RELEVANCE: [&str; 3] = [
     "both",
 ];
 
-/// The figures of each way over all questions.
+/// The mean scores of each way over all questions.
 pub fn overall(title: &str, note: &str, ways: &[Named<'_>], k: u32) -> Section {
     let at = |name: &str| format!("{name}@{k}");
     let heading = [
@@ -60,7 +60,7 @@ fn figures<'a>(name: &str, asked: impl Iterator<Item = &'a Asked>) -> Vec<Cell> 
     .concat()
 }
 
-/// Recall of each way, category by category.
+/// The recall of each way, by category.
 pub fn categories(ways: &[Named<'_>], questions: &[Question], k: u32) -> Section {
     let mut names: Vec<&str> = questions
         .iter()
@@ -99,7 +99,7 @@ pub fn categories(ways: &[Named<'_>], questions: &[Question], k: u32) -> Section
     section
 }
 
-/// What it took to be ready.
+/// The cost of storing the dataset.
 pub fn costs(costs: &Costs) -> Section {
     let heading = ["entries", "vectors", "bytes on disk", "load ms", "embed ms"];
     let mut section = Section::new(
@@ -118,7 +118,7 @@ pub fn costs(costs: &Costs) -> Section {
     section
 }
 
-/// How long searches took.
+/// The latencies of the searches.
 pub fn latency(ways: &[Named<'_>]) -> Section {
     let note = "One search after the other, in milliseconds; making the vector of the question is part of it.";
     let mut section = Section::new("Latency", note, &["way", "p50", "p95", "p99"]);
@@ -133,7 +133,7 @@ pub fn latency(ways: &[Named<'_>]) -> Section {
     section
 }
 
-/// What becomes of times: all questions, and those that speak of one.
+/// The scores by use of times: all questions, and those in which a time was recognised.
 pub fn times(ways: &[Named<'_>], k: u32) -> Section {
     let note = "Of the rows with \"timed\" only questions count in which a time was read.";
     let mut section = overall("Times in questions", note, &[], k);
@@ -151,13 +151,13 @@ pub fn times(ways: &[Named<'_>], k: u32) -> Section {
     section
 }
 
-/// What the probability would have to tell of an answer, each way to see it.
+/// The outcomes that the probability could be taken to predict, one for each meaning of relevant.
 fn relevance(one: &Asked, questions: &[Question]) -> [bool; 3] {
     let answerable = questions[one.question].answerable;
     [one.holds, answerable, one.holds && answerable]
 }
 
-/// How well the probability parts what is relevant from what is not.
+/// How well the probability separates relevant answers from others.
 pub fn abstention(ways: &[Named<'_>], questions: &[Question]) -> Section {
     let note = "What \"relevant\" means is said in each row. AUC: 1 parts them, 0.5 is chance. Brier: 0 is best. Base: how many are \
                 relevant; telling it always gives the Brier score in the last column.";
@@ -176,15 +176,16 @@ pub fn abstention(ways: &[Named<'_>], questions: &[Question]) -> Section {
     );
     for (name, asked) in ways {
         for (place, meaning) in RELEVANCE.iter().enumerate() {
-            let told: Vec<Told> = asked
+            let predictions: Vec<Told> = asked
                 .iter()
                 .map(|one| (one.probability, relevance(one, questions)[place]))
                 .collect();
-            let base = told.iter().filter(|one| one.1).count() as f64 / told.len().max(1) as f64;
+            let base = predictions.iter().filter(|one| one.1).count() as f64
+                / predictions.len().max(1) as f64;
             let shares = [
                 Some(base),
-                auc(&told),
-                brier(&told),
+                auc(&predictions),
+                brier(&predictions),
                 Some(base * (1.0 - base)),
             ]
             .map(Cell::share);
@@ -193,7 +194,7 @@ pub fn abstention(ways: &[Named<'_>], questions: &[Question]) -> Section {
                     vec![
                         Cell::text(name),
                         Cell::text(*meaning),
-                        Cell::Count(told.len() as u64),
+                        Cell::Count(predictions.len() as u64),
                     ],
                     shares.to_vec(),
                 ]
@@ -204,18 +205,16 @@ pub fn abstention(ways: &[Named<'_>], questions: &[Question]) -> Section {
     section
 }
 
-/// What a way told of answers to questions that a memory was made for, and to those that it was
-/// not.
+/// The answers of one way to questions of the right memory and of a wrong one.
 pub struct Situation<'a> {
-    /// The way.
+    /// The name of the way to ask.
     pub way: &'a str,
-    /// What was asked.
+    /// The kind of memories that were asked: whole ones or sessions.
     pub memories: &'a str,
-    /// The answers.
     pub judged: Vec<Judged>,
 }
 
-/// Whether the probability knows a question that its memory has nothing on.
+/// How well the probability recognises a question that its memory has no answer to.
 pub fn wrong_memory(situations: &[Situation<'_>]) -> Section {
     let note = "Every question is asked of its own memory and of another, which holds nothing that answers it. Relevant: evidence is in the \
                 top 10. Kept: how many of the relevant answers are taken for relevant. Refused: how many of the others are not.";
@@ -237,21 +236,22 @@ pub fn wrong_memory(situations: &[Situation<'_>]) -> Section {
         judged,
     } in situations
     {
-        let told: Vec<Told> = judged.iter().map(Judged::told).collect();
-        let (yes, no): (Vec<Told>, Vec<Told>) = told.iter().partition(|one| one.1);
+        let predictions: Vec<Told> = judged.iter().map(Judged::told).collect();
+        let (yes, no): (Vec<Told>, Vec<Told>) = predictions.iter().partition(|one| one.1);
         let share = |part: usize, of: usize| (of > 0).then(|| part as f64 / of as f64);
-        let taken = |told: &[Told]| {
-            told.iter()
+        let taken = |predictions: &[Told]| {
+            predictions
+                .iter()
                 .filter(|one| one.0 >= THRESHOLD as f64 / WHOLE as f64)
                 .count()
         };
         let kept = share(taken(&yes), yes.len());
         let refused = share(no.len() - taken(&no), no.len());
-        let base = yes.len() as f64 / told.len().max(1) as f64;
+        let base = yes.len() as f64 / predictions.len().max(1) as f64;
         let shares = [
             Some(base),
-            auc(&told),
-            brier(&told),
+            auc(&predictions),
+            brier(&predictions),
             Some(base * (1.0 - base)),
             kept,
             refused,
@@ -262,7 +262,7 @@ pub fn wrong_memory(situations: &[Situation<'_>]) -> Section {
                 vec![
                     Cell::text(*way),
                     Cell::text(*memories),
-                    Cell::Count(told.len() as u64),
+                    Cell::Count(predictions.len() as u64),
                 ],
                 shares.to_vec(),
             ]
@@ -272,9 +272,9 @@ pub fn wrong_memory(situations: &[Situation<'_>]) -> Section {
     section
 }
 
-/// What came of each tenth of the probabilities.
+/// The statistics of each tenth of the probabilities.
 pub fn calibration(name: &str, judged: &[Judged]) -> Section {
-    let told: Vec<Told> = judged.iter().map(Judged::told).collect();
+    let predictions: Vec<Told> = judged.iter().map(Judged::told).collect();
     let title = format!("Calibration, {name}");
     let note = "Relevant: evidence is in the top 10. Of questions asked of their own memory and of another.";
     let mut section = Section::new(
@@ -282,7 +282,7 @@ pub fn calibration(name: &str, judged: &[Judged]) -> Section {
         note,
         &["probability", "searches", "told", "came true"],
     );
-    for tenth in tenths(&told) {
+    for tenth in tenths(&predictions) {
         let range = format!(
             "{}.{} to {}.{}",
             tenth.place / 10,
@@ -300,7 +300,8 @@ pub fn calibration(name: &str, judged: &[Judged]) -> Section {
     section
 }
 
-/// Constants fitted to this dataset, and how well they tell memories that they were not fitted to.
+/// The constants fitted to this dataset, and their quality on memories that they were not fitted
+/// to.
 pub fn fitted(ways: &[(&str, Vec<Judged>)]) -> Section {
     let note = "Relevant: evidence is in the top 10. \"Now\" is with the constants of this version, \"crossed\" with a fit to all other \
                 memories. The rows are in thousandths, as the core keeps them.";

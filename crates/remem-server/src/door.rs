@@ -1,6 +1,6 @@
-//! The door: every operation in terms of the wire. HTTP handlers, MCP tools and commands all go
-//! through it, so that an operation is translated in one place, whether the engine is in this
-//! process or behind a URL.
+//! The memory API: every operation of the host as one method that takes and returns wire types.
+//! HTTP handlers, MCP tools and commands all call it, so that an operation is translated between
+//! wire and engine in one place, whether the engine is in this process or behind a URL.
 
 mod commitments;
 mod entries;
@@ -45,128 +45,127 @@ use remem_wire::time::Instant;
 use remem_wire::{EventDoc, EventPage, Failure, Problem, PutEntry};
 use std::sync::Arc;
 
-/// The answer to a write, with what goes into headers.
+/// The answer to a write, with the values that HTTP sends in headers.
 #[derive(Clone, Debug)]
 pub struct Written<T> {
-    /// The answer itself.
+    /// The body of the answer.
     pub value: T,
-    /// Token for reading it anywhere.
+    /// Revision token: a read with it as `atLeast` sees this write on every node.
     pub revision: String,
-    /// It repeats an earlier answer.
+    /// Whether this repeats the answer to an earlier request with the same idempotency key.
     pub replayed: bool,
 }
 
-/// The answer to an install.
+/// The answer to the installation of an agent.
 #[derive(Clone, Debug)]
 pub struct InstalledAgent {
-    /// The agent.
+    /// The agent as the inventory lists it.
     pub entry: AgentInventoryEntry,
-    /// It took the place of one of the same name.
+    /// Whether the tenant had installed an agent of this name before.
     pub replaced: bool,
 }
 
-/// Every operation on memory, as one caller.
+/// Every operation of the host, on behalf of one caller.
 #[async_trait]
 pub trait Door:
     CommitmentDoor + ForgetDoor + PassDoor + RecallDoor + ReviewDoor + WorkshopDoor + Send + Sync
 {
-    /// Stores one entry; answers it with all that is beside it.
+    /// Stores one entry and returns it with its metadata and facets.
     async fn put(
         &self,
         memory_ref: &str,
         entry: PutEntry,
         key: Option<&str>,
     ) -> Result<Written<EntryBeside>, Failure>;
-    /// Stores several entries, all or none.
+    /// Stores several entries in one transaction: all or none.
     async fn put_many(
         &self,
         memory_ref: &str,
         request: PutMany,
         key: Option<&str>,
     ) -> Result<Written<PutManyAnswer>, Failure>;
-    /// Stores entries that keep their identity.
+    /// Stores entries under the ids that they had elsewhere.
     async fn import(
         &self,
         memory_ref: &str,
         request: ImportRequest,
     ) -> Result<Written<ImportAnswer>, Failure>;
-    /// One entry, with what the query asks for beside it.
+    /// Returns one entry, with metadata and facets if the query asks for them.
     async fn get(
         &self,
         memory_ref: &str,
         id: &str,
         query: GetQuery,
     ) -> Result<EntryBeside, Failure>;
-    /// One entry's metadata.
+    /// Returns the metadata of one entry.
     async fn metadata(
         &self,
         memory_ref: &str,
         id: &str,
         query: ReadQuery,
     ) -> Result<EntryMetadata, Failure>;
-    /// A page of entries.
+    /// Returns a page of entries, newest first, or those that fit a budget of tokens.
     async fn list(&self, memory_ref: &str, query: ListQuery) -> Result<EntryList, Failure>;
-    /// Takes an entry away.
+    /// Deletes an entry. Its text is erased, unless an action rests on it.
     async fn delete(
         &self,
         memory_ref: &str,
         id: &str,
         key: Option<&str>,
     ) -> Result<Written<Deleted>, Failure>;
-    /// Counts of a memory.
+    /// Counts the entries and bytes of a memory.
     async fn stats(&self, memory_ref: &str, query: ReadQuery) -> Result<MemoryStats, Failure>;
-    /// The tenant's memories.
+    /// Returns a page of the tenant's memories by name, as far as the caller may see them.
     async fn memories(&self, query: MemoriesQuery) -> Result<MemoryList, Failure>;
-    /// A page of events.
+    /// Returns a page of the tenant's events, oldest first.
     async fn events(&self, query: EventsQuery) -> Result<EventPage, Failure>;
-    /// Who the caller is.
+    /// Returns the identity and rights that the caller's key or token proved.
     async fn whoami(&self) -> Result<Whoami, Failure>;
-    /// Makes a key.
+    /// Creates a key. This answer is the only one that shows it.
     async fn create_key(&self, request: KeyCreate) -> Result<KeyCreated, Failure>;
-    /// A tenant's keys.
+    /// Returns the records of a tenant's keys, without the keys themselves.
     async fn keys(&self, query: TenantQuery) -> Result<KeyList, Failure>;
-    /// Changes what a key may vouch for.
+    /// Changes the highest trust that a key may vouch for.
     async fn change_key(
         &self,
         query: TenantQuery,
         id: &str,
         change: KeyChange,
     ) -> Result<KeyInfo, Failure>;
-    /// Revokes a key.
+    /// Revokes a key with immediate effect.
     async fn revoke_key(&self, query: TenantQuery, id: &str) -> Result<(), Failure>;
-    /// Creates or changes a tenant.
+    /// Creates a tenant or changes its settings.
     async fn put_tenant(&self, request: TenantPut) -> Result<TenantInfo, Failure>;
-    /// All tenants.
+    /// Returns all tenants of the host.
     async fn tenants(&self) -> Result<TenantList, Failure>;
-    /// The installed agents.
+    /// Returns the agents that the caller's tenant can call.
     async fn agents(&self) -> Result<AgentInventory, Failure>;
-    /// One of them.
+    /// Returns one installed agent by its id.
     async fn agent(&self, id: &str) -> Result<AgentInventoryEntry, Failure>;
-    /// Installs an agent.
+    /// Installs an agent for the caller's tenant.
     async fn install_agent(&self, request: AgentInstall) -> Result<InstalledAgent, Failure>;
-    /// Removes an agent.
+    /// Removes an agent that the caller's tenant installed.
     async fn remove_agent(&self, id: &str) -> Result<(), Failure>;
-    /// Puts a secret into the vault.
+    /// Stores a new secret in the vault.
     async fn set_secret(&self, name: &str, request: SecretPut) -> Result<SecretInfo, Failure>;
-    /// Gives a secret another value.
+    /// Gives a secret of the vault a new value.
     async fn rotate_secret(&self, name: &str, request: SecretPut) -> Result<SecretInfo, Failure>;
-    /// A page of the names in the vault.
+    /// Returns a page of the names in the vault, without values.
     async fn secrets(&self, query: SecretsQuery) -> Result<SecretList, Failure>;
-    /// Takes a secret out of the vault.
+    /// Deletes a secret from the vault with all its values.
     async fn delete_secret(&self, name: &str, query: SecretScopeQuery) -> Result<(), Failure>;
 }
 
-/// The door to an engine in this process.
+/// The memory API of an engine in this process.
 #[derive(Clone)]
 pub struct EngineDoor {
-    /// The engine.
     pub engine: Arc<Engine>,
-    /// On whose behalf.
+    /// The caller that every operation acts for.
     pub caller: Caller,
 }
 
-/// What a problem of the engine is on the wire. Operational errors are logged here, once, with
-/// their cause.
+/// Translates an error of the engine into its problem on the wire. Operational errors are logged
+/// here, once, with their cause.
 #[must_use]
 pub fn problem(error: EngineError) -> Problem {
     match error {
@@ -243,7 +242,7 @@ fn proposal_problem(error: ProposalError) -> Problem {
     }
 }
 
-/// What a refused key is on the wire.
+/// Translates the refusal of a key into its problem on the wire.
 #[must_use]
 pub fn denied(denied: Denied) -> Problem {
     match denied {
@@ -254,7 +253,7 @@ pub fn denied(denied: Denied) -> Problem {
     }
 }
 
-/// An engine's error as an answer.
+/// Translates an error of the engine into a failed call.
 pub(crate) fn fail(error: EngineError) -> Failure {
     problem(error).into()
 }
@@ -274,7 +273,8 @@ fn revision(token: Option<&str>) -> Result<Option<Revision>, Failure> {
 }
 
 impl EngineDoor {
-    /// How a memory is called in answers: `~/name` is the caller's way of saying `~user/name`.
+    /// Returns the name of a memory as answers give it: a caller may write `~/name` for
+    /// `~user/name`.
     fn full_name(&self, memory_ref: &str) -> String {
         let known = self.caller.memory_ref(memory_ref);
         known.map_or_else(|| memory_ref.to_owned(), |name| name.as_str().to_owned())
@@ -733,7 +733,7 @@ fn secret_info(info: remem_engine::vault::SecretInfo) -> SecretInfo {
 }
 
 impl EngineDoor {
-    /// Reads a position in the log: a number, or `latest`.
+    /// Parses a position in the tenant's event log: the sequence of an event, or `latest`.
     pub async fn position(&self, after: Option<&str>) -> Result<Seq, Failure> {
         match after {
             None => Ok(Seq(0)),

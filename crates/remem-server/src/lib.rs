@@ -1,7 +1,8 @@
-//! The surfaces: HTTP, event streams, MCP. A handler parses, calls one operation, renders.
+//! The surfaces of the host: HTTP, event streams and MCP. A handler parses, calls one operation and
+//! renders the answer.
 //!
-//! This crate may not hold a rule or touch a store: what a surface may do is what the engine offers
-//! every surface.
+//! This crate may not hold a rule or touch a store: every surface can do exactly what the engine
+//! offers to all of them.
 
 pub mod door;
 pub mod http;

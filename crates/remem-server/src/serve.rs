@@ -1,5 +1,5 @@
-//! The accept loop: bounded connections, a deadline for request heads, one for clients that take
-//! nothing of their answers, and a shutdown that lets requests finish.
+//! The accept loop: a bounded number of connections, a deadline for request heads, one for clients
+//! that do not read their answers, and a shutdown that lets requests finish.
 
 use crate::http::{App, router, with_one_host};
 use crate::write_deadline::WriteDeadline;
@@ -12,15 +12,15 @@ use std::time::Duration;
 use tokio::net::TcpListener;
 use tokio::sync::{Semaphore, watch};
 
-/// Connections at once; further ones wait in the listener's queue.
+/// Maximum of simultaneous connections; further ones wait in the listener's queue.
 const CONNECTIONS_MAX: usize = 4_096;
-/// A client that has not sent a whole request head by then is dropped.
+/// Time that a client has to send a whole request head before its connection is dropped.
 const HEAD_DEADLINE: Duration = Duration::from_secs(10);
-/// Requests that are still running this long after a stop are cut off: sooner than supervisors lose
-/// patience (10 s).
+/// Time that requests have to finish after a stop before they are cut off. It is shorter than the
+/// 10 s after which supervisors kill a process.
 const DRAIN_DEADLINE: Duration = Duration::from_secs(8);
 
-/// Serves until `stop` becomes true, then finishes what is in flight.
+/// Serves connections until `stop` becomes true, then waits for the requests in flight.
 #[expect(
     clippy::disallowed_methods,
     reason = "the accept loop starts one task a connection"
@@ -29,16 +29,16 @@ pub async fn serve(listener: TcpListener, app: App, mut stop: watch::Receiver<bo
     let write_limit = Duration::from_millis(app.engine.policy().write_ms_max);
     let service = TowerToHyperService::new(with_one_host(router(app)));
     let graceful = GracefulShutdown::new();
-    let places = Arc::new(Semaphore::new(CONNECTIONS_MAX));
+    let permits = Arc::new(Semaphore::new(CONNECTIONS_MAX));
     let mut http = http1::Builder::new();
     http.timer(TokioTimer::new())
         .header_read_timeout(HEAD_DEADLINE);
     loop {
         let accepted = tokio::select! {
-            accepted = accept(&listener, &places) => accepted,
+            accepted = accept(&listener, &permits) => accepted,
             _ = stop.changed() => break,
         };
-        let Some((stream, place)) = accepted else {
+        let Some((stream, permit)) = accepted else {
             continue;
         };
         let _ = stream.set_nodelay(true);
@@ -46,10 +46,10 @@ pub async fn serve(listener: TcpListener, app: App, mut stop: watch::Receiver<bo
         let connection =
             graceful.watch(http.serve_connection(TokioIo::new(stream), service.clone()));
         tokio::spawn(async move {
-            // A connection that ends badly is the client's business; requests were logged on their
-            // own.
+            // Errors of a connection are caused by its client and need no log line: each request
+            // has logged its own.
             let _ = connection.await;
-            drop(place);
+            drop(permit);
         });
     }
     drop(listener);
@@ -61,15 +61,17 @@ pub async fn serve(listener: TcpListener, app: App, mut stop: watch::Receiver<bo
     }
 }
 
+/// Accepts the next connection together with its permit; `None` if accepting failed.
 async fn accept(
     listener: &TcpListener,
-    places: &Arc<Semaphore>,
+    permits: &Arc<Semaphore>,
 ) -> Option<(tokio::net::TcpStream, tokio::sync::OwnedSemaphorePermit)> {
-    let place = places.clone().acquire_owned().await.ok()?;
+    let permit = permits.clone().acquire_owned().await.ok()?;
     match listener.accept().await {
-        Ok((stream, _)) => Some((stream, place)),
+        Ok((stream, _)) => Some((stream, permit)),
         Err(error) => {
-            // Out of file descriptors, most likely: give running requests a moment to finish.
+            // Most likely the process is out of file descriptors: give running requests a moment to
+            // finish.
             tracing::warn!(%error, "cannot accept a connection");
             tokio::time::sleep(Duration::from_millis(50)).await;
             None

@@ -1,5 +1,5 @@
-//! Drops readers that do not read: a connection that takes nothing of what waits for it is closed
-//! after a while, with the answer that it holds in memory. May not look at what is sent.
+//! Closes connections whose client does not read: when no write makes progress for a while, the
+//! connection fails and frees the answer that it holds in memory. May not look at the bytes sent.
 
 use remem_core::sabotage;
 use std::io::{Error, ErrorKind, IoSlice, Result};
@@ -9,12 +9,12 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Sleep, sleep};
 
-/// A connection whose writes fail when none of them got on for so long.
+/// A connection whose writes fail once they have made no progress for `limit`.
 pub(crate) struct WriteDeadline<S> {
     stream: S,
     limit: Duration,
-    /// Runs while a write waits.
-    waiting: Option<Pin<Box<Sleep>>>,
+    /// The time left to the pending write; `None` while no write is pending.
+    timer: Option<Pin<Box<Sleep>>>,
 }
 
 impl<S> WriteDeadline<S> {
@@ -22,18 +22,23 @@ impl<S> WriteDeadline<S> {
         WriteDeadline {
             stream,
             limit,
-            waiting: None,
+            timer: None,
         }
     }
 
-    fn watched<T>(&mut self, cx: &mut Context<'_>, wrote: Poll<Result<T>>) -> Poll<Result<T>> {
-        if wrote.is_ready() {
-            self.waiting = None;
-            return wrote;
+    /// Passes the result of a write on, or fails it if writes have been pending for the limit.
+    fn with_deadline<T>(
+        &mut self,
+        cx: &mut Context<'_>,
+        write: Poll<Result<T>>,
+    ) -> Poll<Result<T>> {
+        if write.is_ready() {
+            self.timer = None;
+            return write;
         }
         let limit = self.limit;
-        let waiting = self.waiting.get_or_insert_with(|| Box::pin(sleep(limit)));
-        let is_over = waiting.as_mut().poll(cx).is_ready();
+        let timer = self.timer.get_or_insert_with(|| Box::pin(sleep(limit)));
+        let is_over = timer.as_mut().poll(cx).is_ready();
         if sabotage!("readers-that-do-not-read-stay", is_over, false) {
             return Poll::Ready(Err(Error::from(ErrorKind::TimedOut)));
         }
@@ -54,8 +59,8 @@ impl<S: AsyncRead + Unpin> AsyncRead for WriteDeadline<S> {
 impl<S: AsyncWrite + Unpin> AsyncWrite for WriteDeadline<S> {
     fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<Result<usize>> {
         let this = self.get_mut();
-        let wrote = Pin::new(&mut this.stream).poll_write(cx, bytes);
-        this.watched(cx, wrote)
+        let write = Pin::new(&mut this.stream).poll_write(cx, bytes);
+        this.with_deadline(cx, write)
     }
 
     fn poll_write_vectored(
@@ -64,8 +69,8 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for WriteDeadline<S> {
         parts: &[IoSlice<'_>],
     ) -> Poll<Result<usize>> {
         let this = self.get_mut();
-        let wrote = Pin::new(&mut this.stream).poll_write_vectored(cx, parts);
-        this.watched(cx, wrote)
+        let write = Pin::new(&mut this.stream).poll_write_vectored(cx, parts);
+        this.with_deadline(cx, write)
     }
 
     fn is_write_vectored(&self) -> bool {

@@ -1,7 +1,7 @@
 //! The only SQL of the project: statements, migrations, search per dialect.
 //!
-//! This crate may not decide anything: what is stored was decided in `remem-core`, when is decided
-//! by the engine.
+//! This crate may not decide anything: `remem-core` decides what is stored, and the engine decides
+//! when.
 
 mod bm25;
 pub mod copy;
@@ -19,7 +19,7 @@ pub use sqlite::{Location, SqliteDirectory, SqliteStore};
 
 use remem_store::Candidate;
 
-/// The order of an answer to a search: by words, then by direction, then newest first.
+/// Sorts the candidates of a search: by word score, then by vector similarity, then newest first.
 fn order(candidates: &mut [Candidate]) {
     let words = |candidate: &Candidate| candidate.lexical + candidate.typo;
     let cosine = |candidate: &Candidate| candidate.cosine.unwrap_or(f64::MIN);

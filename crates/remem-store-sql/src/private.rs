@@ -1,5 +1,5 @@
-//! What only the owner of a data directory may read: the folder itself, and the host's secret in it
-//! (`host.key`, 32 bytes).
+//! Files that only the owner of a data directory may read: the folder itself, and the host's secret
+//! in it (`host.key`, 32 bytes).
 
 use std::fs;
 use std::io::{Error, ErrorKind, Result, Write};
@@ -7,7 +7,7 @@ use std::path::Path;
 
 const SECRET: &str = "host.key";
 
-/// The secret, if there is one.
+/// Reads the host's secret; `None` if the folder has none yet.
 pub fn read_secret(folder: &Path) -> Result<Option<[u8; 32]>> {
     match read_secret_file(&folder.join(SECRET)) {
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
@@ -15,16 +15,16 @@ pub fn read_secret(folder: &Path) -> Result<Option<[u8; 32]>> {
     }
 }
 
-/// A secret in a file of any name.
+/// Reads a secret from a file of any name.
 pub fn read_secret_file(path: &Path) -> Result<[u8; 32]> {
     fs::read(path)?
         .try_into()
         .map_err(|_| Error::new(ErrorKind::InvalidData, "it is not 32 bytes"))
 }
 
-/// Keeps a secret. Written whole under another name and then linked: the file is complete whenever
-/// it is there, even after a crash; one that is there stays, so of two processes that start at once
-/// the first one decides.
+/// Stores the host's secret. It is written whole under another name and then linked: the file is
+/// complete whenever it exists, even after a crash. An existing file is left as it is, so of two
+/// processes that start at once the first one decides.
 pub fn keep_secret(folder: &Path, secret: &[u8; 32]) -> Result<()> {
     let fresh = folder.join(format!("{SECRET}.{}", std::process::id()));
     let _ = fs::remove_file(&fresh); // left by a process of the same number that crashed
@@ -39,7 +39,7 @@ pub fn keep_secret(folder: &Path, secret: &[u8; 32]) -> Result<()> {
     }
 }
 
-/// A new file that only its owner reads.
+/// Creates a file that only its owner can read; fails if there is one already.
 pub fn new_file(path: &Path) -> Result<fs::File> {
     let mut options = fs::OpenOptions::new();
     options.write(true).create_new(true);
@@ -48,8 +48,8 @@ pub fn new_file(path: &Path) -> Result<fs::File> {
     options.open(path)
 }
 
-/// Takes a file that is there from everybody but its owner. One that belongs to another user stays
-/// as it is: whoever owns it decides.
+/// Removes all permissions of group and others from an existing file. A file that belongs to
+/// another user stays as it is: its permissions are for that user to decide.
 pub fn narrow(path: &Path) -> Result<()> {
     #[cfg(unix)]
     {
@@ -68,7 +68,7 @@ pub fn narrow(path: &Path) -> Result<()> {
     Ok(())
 }
 
-/// A folder that only its owner enters; one that is there stays as it is.
+/// Creates a folder that only its owner can enter; an existing folder stays as it is.
 pub fn folder(path: &Path) -> Result<()> {
     if path.is_dir() {
         return Ok(());

@@ -1,8 +1,8 @@
-//! The waiting room of group commit: batches of one tenant queue here, and whoever finds no leader
-//! becomes it.
+//! The queue of group commit: the batches of one tenant wait here, and a writer that finds no
+//! leader becomes the leader.
 //!
-//! Both stores share it. A leader takes everything that waits, commits it as one transaction and
-//! comes back for more; nobody waits for a timer, so an idle tenant commits at once.
+//! Both stores share it. A leader takes every batch that waits, commits them as one transaction and
+//! comes back for more; no writer waits for a timer, so an idle tenant commits at once.
 
 use remem_core::{Batch, sabotage};
 use remem_store::{Committed, StoreError, deadline};
@@ -11,27 +11,27 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
-/// Batches in one transaction.
+/// The most batches in one transaction.
 const GROUP_BATCHES_MAX: usize = 512;
-/// Changes in one transaction, so that a group of large batches still commits in a fraction of a
-/// second.
+/// The most changes in one transaction, so that a group of large batches still commits in a
+/// fraction of a second.
 const GROUP_CHANGES_MAX: usize = 4_096;
-/// Batches that may wait; beyond that writers are told to come back.
+/// The most jobs that may wait; beyond that, writers get `Busy` and have to try again.
 const WAITING_MAX: usize = 16_384;
 
-/// How a job's caller hears of its end.
+/// The channel on which the caller of a job gets its result.
 pub(crate) type Answer<T> = oneshot::Sender<Result<T, StoreError>>;
 
-/// A batch that waits for its commit.
+/// A batch that waits for its commit, with the channel to its caller.
 pub(crate) struct Waiting {
     pub batch: Batch,
     pub answer: Answer<Committed>,
-    /// Until when its request waits, if there is one.
+    /// The instant at which its request stops waiting, if it has such a deadline.
     pub deadline: Option<Instant>,
 }
 
 impl Waiting {
-    /// A batch of the request under way.
+    /// Wraps a batch with the deadline of the current request.
     pub fn new(batch: Batch, answer: Answer<Committed>) -> Waiting {
         Waiting {
             batch,
@@ -41,20 +41,20 @@ impl Waiting {
     }
 }
 
-/// What a leader does: commit a batch, or other work `W` that needs the writer between two groups.
+/// A job for the leader: a batch to commit, or a task `W` that needs the writer between two groups.
 #[expect(clippy::large_enum_variant, reason = "nearly all jobs are commits")]
 pub(crate) enum Job<W> {
     Commit(Waiting),
     Work(W, Answer<()>),
 }
 
-/// What a leader does next: the work first, then the group.
+/// The next step of a leader: the task first, then the group.
 pub(crate) struct Turn<W> {
     pub work: Option<(W, Answer<()>)>,
     pub group: Vec<Waiting>,
 }
 
-/// Jobs of one tenant.
+/// The waiting jobs of one tenant, and whether a leader is at work on them.
 pub(crate) struct Queue<W> {
     inner: Mutex<Inner<W>>,
 }
@@ -82,7 +82,7 @@ impl<W> Queue<W> {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Adds a job. `true` tells the caller to start a leader.
+    /// Adds a job. `true` means that there is no leader and that the caller must start one.
     pub fn submit(&self, job: Job<W>) -> Result<bool, StoreError> {
         let mut inner = self.lock();
         if inner.commits.len() + inner.work.len() >= WAITING_MAX {
@@ -95,11 +95,11 @@ impl<W> Queue<W> {
         Ok(!std::mem::replace(&mut inner.led, true))
     }
 
-    /// Takes one piece of work and what waits to be committed, up to a group. So work waits for at
-    /// most one group, however many batches wait, and batches for at most one piece of work.
+    /// Takes one task and the batches that wait, up to the size of a group. So a task waits for at
+    /// most one group, however many batches wait, and batches wait for at most one task.
     ///
-    /// A leader that is handed nothing has stepped down, in the same critical section that saw the
-    /// queue empty: no job can slip in and be left without a leader.
+    /// A leader that gets `None` has stepped down, in the same critical section that saw the queue
+    /// empty: no job can slip in and be left without a leader.
     pub fn next(&self) -> Option<Turn<W>> {
         let mut inner = self.lock();
         let mut group = Vec::new();
@@ -112,6 +112,7 @@ impl<W> Queue<W> {
             group.push(waiting);
         }
         let work = sabotage!(
+            // The tests switch to the second form: a task then waits until no batch waits.
             "leases-wait-until-no-write-waits",
             inner.work.pop_front(),
             if inner.commits.is_empty() && group.is_empty() {
@@ -124,14 +125,14 @@ impl<W> Queue<W> {
         inner.led.then_some(Turn { work, group })
     }
 
-    /// Nobody waits and nobody leads.
+    /// Returns whether no job waits and no leader is at work.
     pub fn is_idle(&self) -> bool {
         !self.lock().led
     }
 }
 
-/// A leader that panics, or is dropped before its work is done, must not leave writers waiting for
-/// it: they are told, and the next one leads.
+/// Releases the waiting writers if the leader panics or is dropped before its work is done: they
+/// get an error instead of waiting for ever, and the next writer becomes the leader.
 pub(crate) struct Leading<'a, W> {
     pub queue: &'a Queue<W>,
     pub done: bool,
@@ -148,16 +149,16 @@ impl<W> Drop for Leading<'_, W> {
     }
 }
 
-/// Answers one caller. It may be gone; what was done stands.
+/// Sends the result to one caller. The caller may be gone; the commit is valid all the same.
 pub(crate) fn tell<T>(answer: Answer<T>, result: Result<T, StoreError>) {
     let _ = answer.send(result);
 }
 
-/// Waits for an answer; a leader that vanished leaves the outcome unknown.
+/// Waits for the result of a job; if the leader vanished, the outcome is unknown.
 pub(crate) async fn hear<T>(
-    answered: oneshot::Receiver<Result<T, StoreError>>,
+    reply: oneshot::Receiver<Result<T, StoreError>>,
 ) -> Result<T, StoreError> {
-    answered
+    reply
         .await
         .unwrap_or_else(|e| Err(StoreError::Unavailable(Box::new(e))))
 }

@@ -1,25 +1,26 @@
-//! Which columns the hash of a row covers, table by table and format by format, for both stores.
-//! The migrations `row_hash` have triggers that make the hashes by the newest format; what is here
+//! The columns that the hash of a row covers, table by table and format by format, for both stores.
+//! The triggers in the migrations `row_hash` make the hashes by the newest format; the code here
 //! checks them, and fills in those of rows from before. May not read or write a row itself.
 //!
-//! A hash is 16 bytes: one tells the format, 15 are the digest. A column that is added later gets
-//! its table another format here, and in the step that adds it new triggers; rows of the format
-//! before stay as they are and go on being checked by it. It finds damage, no forgery: whoever can
-//! change a row can compute its hash.
+//! A hash is 16 bytes: one names the format, 15 are the digest. A column that is added later gets
+//! its table another format here, and new triggers in the migration that adds it; rows of the
+//! format before stay as they are and are still checked by it. It finds damage, not forgery:
+//! whoever can change a row can compute its hash.
 
-/// A table whose rows have a hash.
+/// A table whose rows carry a hash.
 #[derive(Debug)]
 pub(crate) struct Hashed {
     pub table: &'static str,
-    /// The columns that tell one row from another, in the order of an index.
+    /// The columns that identify a row, in the order of an index.
     pub key: &'static [&'static str],
-    /// What a damaged row is called in a report: names and numbers only.
+    /// The SQL expression that names a damaged row in a report: names and numbers only, never
+    /// content.
     pub told: &'static str,
-    /// The columns of format 1, 2, …; the last one is what the triggers write.
+    /// The columns of format 1, 2, …; the triggers write the last one.
     pub formats: &'static [&'static str],
 }
 
-/// Rows whose hash is made anew in one transaction.
+/// The number of rows whose missing hash is filled in by one transaction.
 pub(crate) const FILL_ROWS: u32 = 1_000;
 
 /// The tables of a tenant's file.

@@ -1,10 +1,9 @@
-//! Words that somebody may have meant: those one slip of the pen away from a word that a memory
-//! does not hold. A slip is a letter too many, one too few, another one, or two that changed
-//! places.
+//! Spelling corrections: the words one edit away from a query word that a memory does not hold. An
+//! edit is a letter too many, one too few, another one, or two that changed places.
 //!
-//! Slips are made from the word that was asked for and looked up like any other word. So no list of
-//! a memory's words is kept for this, nothing of it can outlive a text that was forgotten, and
-//! writing costs nothing. May not look anything up: the store says what is held.
+//! Edits are made from the query word and looked up like any other word. So no list of a memory's
+//! words is kept for this, nothing of it can outlive a text that was forgotten, and writing costs
+//! nothing. May not look anything up: the store says which words are held.
 
 use crate::terms::{Asked, digest_of};
 use remem_core::Trigrams;
@@ -14,22 +13,22 @@ use std::ops::RangeInclusive;
 
 /// Shorter words have too many others near them.
 const LETTERS_MIN: usize = 4;
-/// Longer ones are seldom words.
+/// Words longer than this are seldom words of a language.
 const LETTERS_MAX: usize = 24;
-/// For so many words of a question slips are made, at the most.
+/// Edits are made for at most this many words of a query.
 const UNKNOWN_MAX: usize = 8;
-/// So many words stand for one that is not held, at the most.
+/// At most this many corrections replace one unknown word.
 const MEANT_MAX: usize = 3;
-/// A likeness is in parts of this.
+/// Similarities are whole numbers of this many parts.
 pub(crate) const ALIKE: f64 = 1_000.0;
 
-/// Words one slip away from one that is not held: the digest of each, and how it is written.
+/// The words one edit away from a word that is not held: the digest of each, and its spelling.
 pub(crate) struct Slips<'a> {
     written: &'a str,
     words: Vec<(i64, String)>,
 }
 
-/// The slips of those words that the memory does not hold.
+/// The edits of each query word that the memory does not hold (`held` looks up a digest).
 pub(crate) fn slips(asked: &[Asked], held: impl Fn(i64) -> bool) -> Vec<Slips<'_>> {
     let unknown = asked.iter().filter(|asked| {
         sabotage!(
@@ -52,14 +51,14 @@ pub(crate) fn slips(asked: &[Asked], held: impl Fn(i64) -> bool) -> Vec<Slips<'_
 }
 
 impl Slips<'_> {
-    /// Digests of all of them.
+    /// The digests of all edits of this word.
     pub fn words(&self) -> impl Iterator<Item = i64> {
         self.words.iter().map(|(word, _)| *word)
     }
 }
 
-/// The words that the memory holds and that were probably meant, with how alike they are written
-/// (trigrams in common, of all of both).
+/// The edits that the memory holds, with their similarity in spelling to the query word (trigrams
+/// in common, of all of both). At most `CORRECTIONS_MAX` for each word, the most similar first.
 pub(crate) fn meant(slips: &[Slips<'_>], held: impl Fn(i64) -> bool) -> BTreeMap<i64, i64> {
     let mut all = BTreeMap::new();
     for slips in slips {
@@ -84,8 +83,9 @@ pub(crate) fn meant(slips: &[Slips<'_>], held: impl Fn(i64) -> bool) -> BTreeMap
     all
 }
 
-/// The letters that a slip of this word may bring in; `None` if it has none: numbers are meant as
-/// they stand, and a short word or one of a script of many characters has too many others near it.
+/// The letters that an edit of this word may insert; `None` if it has no corrections: numbers are
+/// taken literally, and a short word or one of a script of many characters has too many others near
+/// it.
 fn alphabet(written: &str) -> Option<RangeInclusive<char>> {
     let letters = written.chars().count();
     let of = |alphabet: &RangeInclusive<char>| written.chars().all(|c| alphabet.contains(&c));
@@ -97,33 +97,34 @@ fn alphabet(written: &str) -> Option<RangeInclusive<char>> {
     }
 }
 
+/// All words one edit away from this one (Norvig's `edits1`), with the digests of their stems.
 fn of(written: &str) -> Vec<(i64, String)> {
     let Some(alphabet) = alphabet(written) else {
         return Vec::new();
     };
     let letters: Vec<char> = written.chars().collect();
-    let mut found = Vec::with_capacity(letters.len() * 54 + 26);
-    let mut keep = |before: &[char], instead: &[char], after: &[char]| {
-        let slip: String = [before, instead, after].concat().into_iter().collect();
-        found.push((digest_of(&mut slip.clone().into_bytes()), slip));
+    let mut edits = Vec::with_capacity(letters.len() * 54 + 26);
+    let mut add = |before: &[char], instead: &[char], after: &[char]| {
+        let edit: String = [before, instead, after].concat().into_iter().collect();
+        edits.push((digest_of(&mut edit.clone().into_bytes()), edit));
     };
     for at in 0..=letters.len() {
         let (before, after) = letters.split_at(at);
         for letter in alphabet.clone() {
-            keep(before, &[letter], after);
+            add(before, &[letter], after);
         }
         let [first, rest @ ..] = after else { continue };
-        keep(before, &[], rest);
+        add(before, &[], rest);
         for letter in alphabet.clone().filter(|letter| letter != first) {
-            keep(before, &[letter], rest);
+            add(before, &[letter], rest);
         }
         if let [second, rest @ ..] = rest
             && first != second
         {
-            keep(before, &[*second, *first], rest);
+            add(before, &[*second, *first], rest);
         }
     }
-    found
+    edits
 }
 
 #[cfg(test)]

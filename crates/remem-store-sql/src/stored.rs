@@ -1,10 +1,11 @@
-//! What both stores write the same way: digests and the outcomes of a repeated request.
+//! Values that both stores write the same way: digests, permissions, and the outcomes of a repeated
+//! request.
 
 use remem_core::{EntryId, Permission, RecordKind, Timestamp};
 use remem_store::{Outcome, StoreError};
 use serde_json::{Value, json};
 
-/// Detects a damaged text; kept only as long as the text.
+/// A short hash that detects a damaged text; it is stored only as long as the text.
 pub(crate) fn content_hash(content: &[u8]) -> [u8; 16] {
     let hash = blake3::hash(content);
     let mut short = [0; 16];
@@ -12,7 +13,7 @@ pub(crate) fn content_hash(content: &[u8]) -> [u8; 16] {
     short
 }
 
-/// What a key allows, as its row has it.
+/// The permissions of a key as its row stores them: names with spaces between.
 pub(crate) fn written(permissions: &[Permission]) -> String {
     let names: Vec<&str> = permissions.iter().map(|p| p.as_str()).collect();
     names.join(" ")
@@ -64,7 +65,8 @@ pub(crate) fn outcomes_from_stored(text: &str) -> Option<Vec<Outcome>> {
         .collect()
 }
 
-/// What is under review is answered by `Review` alone, whoever asks.
+/// Refuses to read a kind of record that is under review: only the trait `Review` reads those, for
+/// every caller.
 pub(crate) fn refuse_inert(kind: RecordKind) -> Result<(), StoreError> {
     if kind.is_inert() {
         Err(StoreError::Unavailable(
@@ -75,12 +77,13 @@ pub(crate) fn refuse_inert(kind: RecordKind) -> Result<(), StoreError> {
     }
 }
 
-/// Where records of a kind lie.
+/// The table that holds records of this kind.
 pub(crate) fn record_table(kind: RecordKind) -> &'static str {
     if kind.is_inert() { "review" } else { "record" }
 }
 
-/// The first text, by bytes, after all that begin with `prefix`. No name holds the last character.
+/// An upper bound, by bytes, of all texts that begin with `prefix`. No name holds the last
+/// character.
 pub(crate) fn after_prefix(prefix: &str) -> String {
     format!("{prefix}{}", char::MAX)
 }

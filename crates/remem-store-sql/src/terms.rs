@@ -1,8 +1,8 @@
 //! The words of a text, exactly as FTS5's `porter unicode61 remove_diacritics 2` makes them, for
 //! the store that keeps its own index of words.
 //!
-//! This file owns what a word is outside SQLite. It may not improve on FTS5: a query must find the
-//! same entries in both stores, so its peculiarities are kept (see `SEPARATORS`), and the tests
+//! This file defines what a word is outside SQLite. It may not improve on FTS5: a query must find
+//! the same entries in both stores, so its peculiarities are kept (see `SEPARATORS`), and the tests
 //! compare every character with FTS5 itself. It is not a crate because no tokenizer agrees with
 //! FTS5 word for word, and its tables are not taken from `std` or `unicode-normalization` because
 //! digests are stored: a newer Unicode must not change the words of older entries.
@@ -11,21 +11,22 @@ mod porter;
 
 use std::sync::LazyLock;
 
-/// The words of a text: how often each occurs, and how many there are in all.
+/// The words of a text: the count of each, and the number of all.
 pub(crate) struct Words {
     /// Digest of the word, times (at least 1, saturating at `i16::MAX`), sorted by digest, each
     /// digest once.
     pub counts: Vec<(i64, i16)>,
-    /// All tokens, repetitions included.
+    /// The number of all tokens, repetitions included.
     pub total: i32,
 }
 
-/// Words to expect in a text of so many bytes: a little more than English has, so that the list
-/// seldom grows.
+/// The bytes of text that are expected for each word: a little less than in English, so that the
+/// list seldom grows.
 const BYTES_PER_WORD: usize = 5;
-/// FTS5 keeps no more of a word than this.
+/// FTS5 keeps no more bytes of a word than this.
 const WORD_BYTES_MAX: usize = 32_768;
 
+/// Splits a text into words, stems them and counts them.
 pub(crate) fn words(text: &str) -> Words {
     let mut digests = Vec::with_capacity(text.len() / BYTES_PER_WORD);
     tokens(text, |word| digests.push(digest(word)));
@@ -40,16 +41,16 @@ pub(crate) fn words(text: &str) -> Words {
     }
 }
 
-/// A word that somebody looks for.
+/// A word of a search query.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Asked {
-    /// Digest of its stem.
+    /// The digest of the word's stem.
     pub word: i64,
-    /// As it was written, without capitals and accents.
+    /// The word as it was written, without capitals and accents.
     pub written: String,
 }
 
-/// The words that somebody looks for, by digest, each once.
+/// The words of a search query, sorted by digest, each once.
 pub(crate) fn asked(terms: &[String]) -> Vec<Asked> {
     let mut found = Vec::new();
     for term in terms {
@@ -68,7 +69,7 @@ pub(crate) fn asked(terms: &[String]) -> Vec<Asked> {
     found
 }
 
-/// The digest of a whole word's stem. The word becomes its stem.
+/// The digest of a word's stem. `word` is reduced to its stem in place.
 pub(crate) fn digest_of(word: &mut Vec<u8>) -> i64 {
     porter::stem(word);
     digest(word)
@@ -88,7 +89,7 @@ fn tokens(text: &str, mut found: impl FnMut(&[u8])) {
     });
 }
 
-/// Calls `found` with each word, in order; what it leaves of the word does not matter.
+/// Calls `found` with each word, in order; `found` may change the buffer that it gets.
 fn whole_words(text: &str, mut found: impl FnMut(&mut Vec<u8>)) {
     let folded: &[u16] = &FOLDED;
     let mut word = Vec::with_capacity(128);
@@ -124,7 +125,7 @@ fn push(word: &mut Vec<u8>, code: u32) {
     }
 }
 
-/// The only letters beyond U+FFFF that FTS5 folds.
+/// Folds the only letters beyond U+FFFF that FTS5 folds, the Deseret capitals.
 fn lower_deseret(code: u32) -> u32 {
     if (0x10400..0x10428).contains(&code) {
         code + 40
@@ -139,12 +140,12 @@ fn is_separator(code: u32) -> bool {
 
 /// In `FOLDED`: the character ends a word.
 const SEPARATOR: u16 = 0;
-/// In `FOLDED`: the character is left out of the word it stands in (and begins none). U+0001 itself
-/// is a separator.
+/// In `FOLDED`: the character is left out of the word that it occurs in (and begins none). U+0001
+/// itself is a separator.
 const MARK: u16 = 1;
 
-/// What becomes of each character up to U+FFFF. Made once from the tables below, since a search per
-/// character would take most of the time for text outside ASCII.
+/// The folded form of each character up to U+FFFF. Made once from the tables below, since a search
+/// per character would take most of the time for text outside ASCII.
 static FOLDED: LazyLock<Vec<u16>> = LazyLock::new(|| {
     let mut folded: Vec<u16> = (0..=u16::MAX)
         .map(|code| {
@@ -178,9 +179,10 @@ static FOLDED: LazyLock<Vec<u16>> = LazyLock::new(|| {
     folded
 });
 
-/// Where separators begin and end, in turn. Everything else is part of a word: letters, numbers and
-/// private use, but also what was unassigned in the Unicode that FTS5 knows (6.1), so that newer
-/// emoji are words and older ones are not.
+/// The bounds of the ranges of separators: each begins at an even index and ends before the next.
+/// Everything else is part of a word: letters, numbers and private use, but also what was
+/// unassigned in the Unicode that FTS5 knows (6.1), so that newer emoji are words and older ones
+/// are not.
 static SEPARATORS: [u32; 820] = [
     0x0, 0x30, 0x3a, 0x41, 0x5b, 0x61, 0x7b, 0xaa, 0xab, 0xb2, 0xb4, 0xb5, 0xb6, 0xb9, 0xbb, 0xbc,
     0xbf, 0xc0, 0xd7, 0xd8, 0xf7, 0xf8, 0x2c2, 0x2c6, 0x2d2, 0x2e0, 0x2e5, 0x2ec, 0x2ed, 0x2ee,
@@ -253,14 +255,14 @@ static SEPARATORS: [u32; 820] = [
     0x1f6c6, 0x1f700, 0x1f774, 0xe0001, 0xe0002, 0xe0020, 0xe0080, 0xe0100, 0xe01f0,
 ];
 
-/// Combining marks that a word is freed of; all others are separators.
+/// Combining marks that are removed from a word; all others are separators.
 const MARKS: [u16; 25] = [
     0x300, 0x301, 0x302, 0x303, 0x304, 0x306, 0x307, 0x308, 0x309, 0x30a, 0x30b, 0x30c, 0x30f,
     0x311, 0x31b, 0x323, 0x324, 0x325, 0x326, 0x327, 0x328, 0x32d, 0x32e, 0x330, 0x331,
 ];
 
-/// Capitals and variants: the first and the last of a run, and what the first becomes. Where that
-/// is the character next to it, capitals and small letters take turns.
+/// Capitals and variants in threes: the first and the last character of a run, and the lower case
+/// of the first. Where that is the character next to it, capitals and small letters alternate.
 static LOWER: [u16; 474] = [
     0x41, 0x5a, 0x61, 0xb5, 0xb5, 0x3bc, 0xc6, 0xc6, 0xe6, 0xd0, 0xd0, 0xf0, 0xd8, 0xd8, 0xf8,
     0xde, 0xde, 0xfe, 0x110, 0x132, 0x111, 0x13f, 0x141, 0x140, 0x14a, 0x166, 0x14b, 0x181, 0x181,
@@ -302,8 +304,8 @@ static LOWER: [u16; 474] = [
     0xa7aa, 0xa7aa, 0x266, 0xff21, 0xff3a, 0xff41,
 ];
 
-/// Letters that lose their marks, small and capital, by their first character; a dot is a letter
-/// that loses none. Greek and Cyrillic ones keep them.
+/// Letters that lose their marks, small and capital, by their first character; a dot means a letter
+/// that loses none. Greek and Cyrillic letters keep them.
 const BARE: [(u16, &str); 2] = [
     (
         0xc0,
@@ -353,7 +355,7 @@ mod tests {
         running runner ran swimming swimmer studies studying student university universe universal engineers engineering engine \
         happily happiness happier unhappily policies policy police generous general generate generation generic irritabled";
 
-    /// What stems and folds in common writing, for pieces of random texts.
+    /// Pieces of common scripts whose letters are stemmed or folded, for random texts.
     const OTHERS: &[&str] = &[
         "Crème",
         "brûlée",
@@ -430,7 +432,7 @@ mod tests {
         "\u{200d}", "\u{7f}",
     ];
 
-    /// FTS5 itself.
+    /// The reference: FTS5 itself, in a database in memory.
     struct Fts5(Connection);
 
     impl Fts5 {
@@ -444,7 +446,7 @@ mod tests {
             Self(db)
         }
 
-        /// The words of each text, which becomes a document of its own.
+        /// The words of each text; each text becomes a document of its own.
         fn all(&self, texts: &[String]) -> Vec<Vec<Vec<u8>>> {
             self.0.execute_batch("BEGIN; DELETE FROM t;").unwrap();
             let mut insert = self
@@ -471,7 +473,7 @@ mod tests {
             let all = self.all(texts);
             assert_eq!(all.len(), texts.len());
             for (text, theirs) in texts.iter().zip(all) {
-                let ours = list(text);
+                let ours = stems_of(text);
                 assert!(
                     ours == theirs,
                     "{text:?}: {:?} is {:?} in FTS5",
@@ -483,7 +485,7 @@ mod tests {
         }
     }
 
-    fn list(text: &str) -> Vec<Vec<u8>> {
+    fn stems_of(text: &str) -> Vec<Vec<u8>> {
         let mut found = Vec::new();
         tokens(text, |word| found.push(word.to_vec()));
         found
@@ -496,7 +498,7 @@ mod tests {
             .collect()
     }
 
-    /// The public functions against FTS5's list of words.
+    /// Compares the public functions with FTS5's list of words.
     fn assert_counts(text: &str, theirs: &[Vec<u8>]) {
         let mut in_order = Vec::new();
         let mut expected = std::collections::BTreeMap::new();
@@ -582,7 +584,7 @@ mod tests {
         Fts5::new().assert_same(&words);
         let stemmed = words
             .iter()
-            .filter(|word| list(word) != [word.as_bytes()])
+            .filter(|word| stems_of(word) != [word.as_bytes()])
             .count();
         assert!(stemmed > 200, "{stemmed} words are stemmed at all");
     }
@@ -596,7 +598,7 @@ mod tests {
             ("hopping", "hop"),
             ("aed", "a"),
         ] {
-            assert_eq!(list(word), [stem.as_bytes()]);
+            assert_eq!(stems_of(word), [stem.as_bytes()]);
         }
     }
 

@@ -1,8 +1,8 @@
-//! The deadline of the request that a task works for. Surfaces set it once; a store that has to
-//! wait reads it, so that no signature in between has to carry it.
+//! The deadline of the request that a task works for. The server sets it once; a store that has to
+//! wait reads it, so that no function signature in between has to pass it on.
 //!
-//! Work without a request (passes, the runner, commands) has none, and neither has a task that was
-//! spawned: whoever spawns one on behalf of a request takes the deadline along.
+//! Work without a request (passes, the runner, commands) has none, and neither has a spawned task:
+//! code that spawns one on behalf of a request passes the deadline on.
 
 use std::time::Duration;
 use tokio::time::Instant;
@@ -11,12 +11,12 @@ tokio::task_local! {
     static DEADLINE: Instant;
 }
 
-/// Does some work that waits for storage until `deadline` at the most.
+/// Runs `work`, which waits for storage until `deadline` at the latest.
 pub async fn within<F: Future>(deadline: Instant, work: F) -> F::Output {
     DEADLINE.scope(deadline, work).await
 }
 
-/// Does some work with a deadline that is later than the current one, if there is one.
+/// Runs `work` with the current deadline moved later by `by`, if there is a deadline.
 pub async fn extended<F: Future>(by: Duration, work: F) -> F::Output {
     match current() {
         Some(deadline) => within(deadline + by, work).await,
@@ -24,7 +24,7 @@ pub async fn extended<F: Future>(by: Duration, work: F) -> F::Output {
     }
 }
 
-/// The deadline of the work under way; none outside of `within`.
+/// The deadline of the current task; none outside of `within`.
 #[must_use]
 pub fn current() -> Option<Instant> {
     DEADLINE.try_with(|deadline| *deadline).ok()

@@ -1,53 +1,48 @@
-//! The `Directory` trait: which tenants exist and which keys open them. Keys are known by a keyed
-//! hash only.
+//! The `Directory` trait: the tenants of a host and their API keys. Only a keyed hash of a key is
+//! stored.
 
 use crate::store::StoreError;
 use async_trait::async_trait;
 use remem_core::{Permission, PrincipalId, ShapePolicy, TenantId, Timestamp, Trust, sabotage};
 
-/// The keyed hash of an API key: what is stored and looked up in place of the key itself.
+/// The keyed hash of an API key, which is stored and looked up instead of the key.
 pub type KeyHash = [u8; 32];
 
-/// One tenant.
+/// A tenant with its settings.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Tenant {
-    /// Its name.
     pub id: TenantId,
-    /// When it was created.
     pub created_at: Timestamp,
-    /// What happens to text shaped like a secret.
+    /// The treatment of text that is shaped like a secret.
     pub shapes: ShapePolicy,
 }
 
-/// One key, without the key.
+/// An API key, without the key itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KeyRecord {
-    /// Its public name.
+    /// The public name of the key.
     pub id: PrincipalId,
-    /// Who acts with it. Several keys may be the same principal's.
+    /// The principal that acts with it. Several keys may belong to one principal.
     pub principal: PrincipalId,
-    /// The tenant it opens.
+    /// The tenant that it gives access to.
     pub tenant: TenantId,
-    /// What a person called it.
+    /// The name that a person gave it.
     pub label: String,
-    /// The keyed hash.
     pub hash: KeyHash,
-    /// What it allows.
+    /// The permissions as they are stored; see [`KeyRecord::allows`].
     pub permissions: Vec<Permission>,
-    /// When it was created.
     pub created_at: Timestamp,
-    /// From when it is refused.
+    /// The instant from which it is refused.
     pub expires_at: Option<Timestamp>,
-    /// When it was revoked.
     pub revoked_at: Option<Timestamp>,
-    /// The most that it may vouch for. `None` for a key made before keys had such a ceiling, and
-    /// for a host's first one: those may vouch for everything.
+    /// The highest trust that texts written with it may have. `None` for a key made before keys had
+    /// such a ceiling, and for a host's first one: those may claim any trust.
     pub trust: Option<Trust>,
 }
 
 impl KeyRecord {
-    /// What the key allows now. Linking was part of writing for keys made before it had a scope of
-    /// its own; what is stored of them does not name it.
+    /// The permissions that the key has now. Linking was part of writing for keys made before it
+    /// had a scope of its own; their stored permissions do not contain it.
     #[must_use]
     pub fn allows(&self) -> Vec<Permission> {
         let mut all = self.permissions.clone();
@@ -62,31 +57,31 @@ impl KeyRecord {
     }
 }
 
-/// Keeps tenants and keys. Small data, read on every request: implementations answer `find_key`
+/// Stores tenants and keys. Small data, read on every request: implementations answer `find_key`
 /// from memory.
 #[async_trait]
 pub trait Directory: Send + Sync {
-    /// The tenant, if it exists.
+    /// Returns the tenant, if it exists.
     async fn tenant(&self, id: &TenantId) -> Result<Option<Tenant>, StoreError>;
-    /// Whether the storage answers: without it nobody can come in. Quick, and without waiting for a
-    /// busy one.
+    /// Returns true if the storage answers; without it no request can be authenticated. Answers
+    /// fast, without waiting for a busy storage.
     async fn is_reachable(&self) -> bool;
-    /// Checks tenants, keys and the host's other rows against their hashes. Answers how many were
-    /// checked; an error says which are damaged.
+    /// Checks tenants, keys and the host's other rows against their hashes. Returns the number of
+    /// checked rows; an error says which rows are damaged.
     async fn verify(&self) -> Result<u64, StoreError>;
-    /// All tenants by name.
+    /// Returns all tenants, sorted by name.
     async fn tenants(&self) -> Result<Vec<Tenant>, StoreError>;
-    /// Creates the tenant, or changes its settings if it exists. Answers whether it is new.
+    /// Creates the tenant, or changes its settings if it exists. Returns true if it is new.
     async fn put_tenant(&self, tenant: &Tenant) -> Result<bool, StoreError>;
-    /// The key with this hash, revoked and expired ones included: telling them apart is the
-    /// caller's business.
+    /// Returns the key with this hash, even if it is revoked or expired: the caller has to check
+    /// that.
     async fn find_key(&self, hash: &KeyHash) -> Result<Option<KeyRecord>, StoreError>;
-    /// The tenant's keys, oldest first.
+    /// Returns the tenant's keys, oldest first.
     async fn keys(&self, tenant: &TenantId) -> Result<Vec<KeyRecord>, StoreError>;
-    /// Adds a key. A hash that exists already is left as it is and answers `false`.
+    /// Adds a key. If the hash exists already, nothing changes and the answer is `false`.
     async fn add_key(&self, key: &KeyRecord) -> Result<bool, StoreError>;
-    /// Sets the most that the tenant's key of that name may vouch for, and writes down what it
-    /// allows (see [`KeyRecord::allows`]); `false` if there is no such key.
+    /// Sets the highest trust that the tenant's key with that name may claim, and stores its
+    /// permissions (see [`KeyRecord::allows`]); `false` if there is no such key.
     async fn set_key_trust(
         &self,
         tenant: &TenantId,
@@ -94,7 +89,8 @@ pub trait Directory: Send + Sync {
         trust: Trust,
         permissions: &[Permission],
     ) -> Result<bool, StoreError>;
-    /// Calls the tenant's key of that name something else, unless its label is not `was` any more.
+    /// Changes the label of the tenant's key with that name from `was` to `label`. Does nothing and
+    /// returns `false` if its label is another one by now.
     async fn relabel_key(
         &self,
         tenant: &TenantId,
@@ -102,7 +98,7 @@ pub trait Directory: Send + Sync {
         was: &str,
         label: &str,
     ) -> Result<bool, StoreError>;
-    /// Revokes the tenant's key of that name; `false` if there is none (left) to revoke.
+    /// Revokes the tenant's key with that name; `false` if there is none or it is revoked already.
     async fn revoke_key(
         &self,
         tenant: &TenantId,

@@ -1,77 +1,72 @@
-//! What a store tells of entries that stand for others: signatures, lineage, and what carries a
-//! subject.
+//! The lineage of entries as a store reports it: consolidation signatures, sources and derivatives,
+//! and all entries that carry a subject.
 
 use crate::store::RowCursor;
 use remem_core::{EntryId, MemoryRef, Reason, Timestamp, Trust, Typology};
 
-/// A signature, with what consolidation orders entries by.
+/// A stored signature of an entry, with the fields by which consolidation orders entries.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Signed {
-    /// The entry's place.
+    /// The position of the entry in the store's own order.
     pub row: RowCursor,
-    /// Its name.
     pub id: EntryId,
-    /// Its time.
     pub created_at: Timestamp,
-    /// Its kind.
     pub typology: Typology,
-    /// How far it is believed.
+    /// The trust of the entry's best source.
     pub trust: Trust,
-    /// The pass that computed it.
+    /// The number of the pass that computed it.
     pub pass: u64,
-    /// As it was given.
+    /// The signature, byte for byte as it was stored.
     pub signature: Vec<u8>,
 }
 
-/// Where an entry comes from and what came of it.
+/// The sources of an entry, and the entries that were made from it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Lineage {
-    /// What has become of it.
+    /// The present state of the entry.
     pub state: EntryState,
-    /// The entry that stands for it.
+    /// The entry that replaces it, if one does.
     pub replaced_by: Option<EntryId>,
-    /// How many entries say what it says, itself included.
+    /// The number of entries that say the same, itself included.
     pub support: u64,
-    /// What it was made from, or what was merged into it.
+    /// The entries that it was made from, or that were merged into it.
     pub sources: Vec<Relative>,
-    /// What was made from it.
+    /// The entries that were made from it.
     pub derivatives: Vec<Relative>,
 }
 
-/// An entry at the other end of a step.
+/// A direct source or derivative of an entry.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Relative {
-    /// Its memory.
     pub memory_ref: MemoryRef,
-    /// Its name.
     pub id: EntryId,
-    /// What has become of it.
+    /// The present state of the entry.
     pub state: EntryState,
 }
 
-/// What has become of an entry.
+/// The present state of an entry: live, or the reason why it was removed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EntryState {
     /// It is part of its memory.
     Live,
-    /// Somebody deleted it.
+    /// A caller deleted it.
     Deleted,
-    /// Its time ran out.
+    /// It expired at its own instant.
     Expired,
-    /// What it was about was forgotten.
+    /// A subject that it is about was forgotten.
     Forgotten,
-    /// Another one stands for it.
+    /// Another entry replaces it, for this reason.
     Retired(Reason),
-    /// It is no longer true.
+    /// Its statement is no longer true.
     Invalidated,
     /// Its session or chat thread is over.
     Ended,
-    /// It was taken away, and its text is kept because an action rests on it.
+    /// It was removed, and its text is kept because an action rests on it.
     Held,
 }
 
 impl EntryState {
-    /// From the reason as stored; `None` for a reason that this version does not know.
+    /// Reads the stored reason; `None` for a reason that this version does not know.
     #[must_use]
     pub fn from_stored(reason: Option<&str>) -> Option<EntryState> {
         match reason {
@@ -89,7 +84,7 @@ impl EntryState {
         }
     }
 
-    /// The stable name.
+    /// The stable name, as it is sent.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -105,27 +100,28 @@ impl EntryState {
     }
 }
 
-/// What carries a subject.
+/// All entries that carry a subject.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Trace {
-    /// The entries about it and everything made from them, sources first within each memory.
+    /// The entries about the subject and everything made from them, sources first within each
+    /// memory.
     pub entries: Vec<Traced>,
-    /// Entries that were merged into one of those, are not among them, and still have their text:
-    /// with the one that stands for them.
+    /// Entries to restore: they were merged into an entry of the list above, do not carry the
+    /// subject themselves, and still have their text. The last id is that of the entry which
+    /// replaces them.
     pub innocent: Vec<(MemoryRef, EntryId, EntryId)>,
 }
 
 /// An entry that carries a subject.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Traced {
-    /// Its memory.
     pub memory_ref: MemoryRef,
-    /// Its name.
     pub id: EntryId,
-    /// Whether the subject was given to it, rather than to something that it was made from.
+    /// True if the subject was given to the entry itself, false if to something that it was made
+    /// from.
     pub direct: bool,
-    /// Whether its text is gone already.
+    /// True if its text is erased already.
     pub erased: bool,
-    /// Unkeyed digest of its text, if there is any.
+    /// An unkeyed digest of its text, if it has one.
     pub content_hash: Option<[u8; 16]>,
 }

@@ -1,10 +1,9 @@
-//! The seam between deciding and storing: the `Store`, `Review` and `Directory` traits and their
-//! errors. What every store must do is written down as the conformance suite in `remem-testkit`.
+//! The interface between deciding and storing: the `Store`, `Review` and `Directory` traits and
+//! their errors. The conformance suite in `remem-testkit` defines what every store must do.
 //!
 //! This crate may not know a database: no transaction, connection, SQL or vendor word crosses the
-//! seam. Read-then-write safety comes from `Batch::expect` and idempotency keys, never from a lock
-//! held across calls.
-#![warn(missing_docs)]
+//! interface. Read-then-write safety comes from `Batch::expect_entry` and idempotency keys, never
+//! from a lock that is held across calls.
 
 pub mod deadline;
 pub mod directory;

@@ -1,31 +1,33 @@
-//! What a read asks for: at which moment, which entries, how many.
+//! The arguments and results of reads: the moment, the filter, the page, and the found entries.
 
 use remem_core::{
     Embedding, Entry, EntryId, InteractionId, MemoryRef, ModelId, Revision, RunId, SessionId, Tier,
     Timestamp, Trust, Typology,
 };
 
-/// The moment a read looks at. Every read takes one, so none can forget that entries expire.
+/// The moment at which a read sees memory. Every read takes one, so no read can ignore that entries
+/// expire.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ReadAt {
     /// The newest commit, at this instant.
     Now(Timestamp),
-    /// What a run sees: the entries of one revision plus what the run itself wrote since. Time
-    /// still ends entries, and erased text stays erased: both outrank the snapshot.
+    /// The view of a run: the entries of one revision, and the writes of the run itself since then.
+    /// Entries still expire, and erased text stays erased: both outrank the snapshot.
     Snapshot {
-        /// The revision when the run began.
+        /// The revision at which the run began.
         revision: Revision,
         /// The instant of this read.
         at: Timestamp,
-        /// The instant when the run began: what was true then is true to it.
+        /// The instant at which the run began. A statement that was true then is true for the run.
         since: Timestamp,
-        /// The run itself and its completed children.
+        /// The run itself and its completed children, whose writes are visible.
         own_runs: Vec<RunId>,
     },
-    /// What was true at an instant, as far as it is known by now: statements by their windows,
-    /// those that hold no more included. What is not a statement counts as of now.
+    /// The statements that were true at an instant, as far as is known now. They are selected by
+    /// their validity windows, so ones that are no longer true are included. Entries that are not
+    /// statements are read as of now.
     AsOf {
-        /// The instant in question.
+        /// The instant that the validity windows must contain.
         then: Timestamp,
         /// The instant of this read.
         at: Timestamp,
@@ -33,7 +35,7 @@ pub enum ReadAt {
 }
 
 impl ReadAt {
-    /// The instant by which expiry is judged.
+    /// The instant by which expiry is decided.
     #[must_use]
     pub fn instant(&self) -> Timestamp {
         match self {
@@ -42,29 +44,27 @@ impl ReadAt {
     }
 }
 
-/// Which entries of a memory are wanted. All conditions must hold.
+/// A condition on the entries of a memory. All fields that are set must match.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Filter {
-    /// Tags the entry must all carry.
+    /// Tags that the entry must all have.
     pub tags: Vec<String>,
-    /// Written at or after.
+    /// Only entries written at or after this instant.
     pub created_from: Option<Timestamp>,
-    /// Written before.
+    /// Only entries written before this instant.
     pub created_to: Option<Timestamp>,
-    /// Of this tier.
     pub tier: Option<Tier>,
-    /// Of this kind.
     pub typology: Option<Typology>,
-    /// Hanging on this session.
+    /// Only entries of this session.
     pub session: Option<SessionId>,
-    /// Hanging on this chat thread.
+    /// Only entries of this chat thread.
     pub interaction: Option<InteractionId>,
-    /// Believed at least so far.
+    /// Only entries of this trust or higher.
     pub trust_at_least: Option<Trust>,
 }
 
 impl Filter {
-    /// The names of the trusts that it lets through, as a list for SQL; `None` for all.
+    /// The names of the trust levels that it allows, as a list for SQL; `None` for all.
     #[must_use]
     pub fn trust_names(&self) -> Option<String> {
         let least = self.trust_at_least?;
@@ -74,59 +74,59 @@ impl Filter {
     }
 }
 
-/// Where a page of a list (newest first) goes on: after this entry.
+/// The start of a page of a list (newest first): after this entry.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Position {
-    /// The last entry's time.
+    /// The creation time of the previous page's last entry.
     pub created_at: Timestamp,
-    /// The last entry's id.
+    /// The id of the previous page's last entry.
     pub id: EntryId,
 }
 
-/// One page of a list.
+/// The limits of one page of a list.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Page {
-    /// Entries at the most.
+    /// The most entries of the page.
     pub limit: u32,
-    /// Where it begins; `None` is the newest entry.
+    /// The position after which it begins; `None` begins with the newest entry.
     pub after: Option<Position>,
 }
 
-/// What finds records beside their names.
+/// A lookup of records by something else than their names.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Tie {
-    /// Due at `until` or before; the earliest first, by `(due, key)`, after that place.
+    /// Records that are due at `until` or before, in the order of `(due, key)`.
     Due {
-        /// The last instant that counts.
+        /// The latest due time that counts.
         until: Timestamp,
-        /// Where the last page ended.
+        /// The end of the previous page.
         after: Option<(Timestamp, String)>,
     },
-    /// Waiting for this; by name, after that one.
+    /// Records that wait for a topic, in the order of their names.
     Topic {
-        /// What for.
+        /// The topic, as an exact text.
         topic: String,
-        /// Where the last page ended.
+        /// The end of the previous page.
         after: Option<String>,
     },
-    /// Made from this entry; by name.
+    /// Records that were made from this entry, in the order of their names.
     Source(MemoryRef, EntryId),
 }
 
-/// What a search looks for: words, a direction, or both. An entry that either brings up is a
+/// The search terms of a query: words, a vector, or both. An entry that matches either is a
 /// candidate.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Probe {
-    /// Lower-cased words. An entry answers with each of them that it holds, judged by how rare it
-    /// is in its memory; for a word that the memory does not hold at all, with those that are one
-    /// slip of the pen away.
+    /// Lower-cased words. An entry matches each of them that it contains, weighted by how rare the
+    /// word is in its memory. A word that the memory does not contain at all matches the words that
+    /// are one spelling error away.
     pub terms: Vec<String>,
-    /// A direction, and the model that it is from. Entries answer that have a vector of that model.
+    /// A query vector with its model. Entries match that have a vector of that model.
     pub vector: Option<(ModelId, Embedding)>,
 }
 
 impl Probe {
-    /// Looks for words alone.
+    /// A probe with words only.
     #[must_use]
     pub fn words(terms: Vec<String>) -> Probe {
         Probe {
@@ -136,38 +136,37 @@ impl Probe {
     }
 }
 
-/// An entry that a search brought up. Its figures depend on its own memory alone.
+/// An entry that a search found. Its scores depend on its own memory only.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Candidate {
-    /// The entry.
     pub entry: Entry,
-    /// BM25 of the words over the entries of the memory; 0 without a word in common.
+    /// The BM25 score of the words over the entries of the memory; 0 without a word in common.
     pub lexical: f64,
-    /// How alike its vector and the one looked for are, if both are there.
+    /// The cosine similarity to the query vector, if both have a vector.
     pub cosine: Option<f64>,
-    /// BM25 of its words that were probably meant by words the memory does not know, each by how
-    /// alike they are written.
+    /// The BM25 score of words in it that are probably the corrections of misspelt query words,
+    /// each weighted by its similarity.
     pub typo: f64,
-    /// How many entries say what it says, itself included.
+    /// The number of entries that say the same, itself included.
     pub support: u64,
-    /// How many actions rest on it.
+    /// The number of actions that rest on it.
     pub uses: u64,
 }
 
-/// The answer to a search.
+/// The result of a search.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Found {
-    /// Those that answer the words best and those that answer the direction best, `depth` of each
-    /// at the most. By words, then by direction, then newest first.
+    /// The best matches by words and the best by vector, at most `depth` of each. Sorted by the
+    /// word score, then by cosine, then newest first.
     pub candidates: Vec<Candidate>,
-    /// What an entry that holds every word again and again would come close to.
+    /// The upper bound of the word score, which an entry with every word repeated many times would
+    /// approach.
     pub lexical_best: f64,
 }
 
-/// What stands around an entry in its memory, in the order of `list`.
+/// The entries next to an entry in its memory, in the order of `list`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Around {
-    /// The entry.
     pub id: EntryId,
     /// Written right before it, the nearest first.
     pub before: Vec<Entry>,
@@ -175,35 +174,34 @@ pub struct Around {
     pub after: Vec<Entry>,
 }
 
-/// How far vectors have been made.
+/// The progress of embedding a tenant's texts.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct VectorCounts {
-    /// Texts that could have one.
+    /// The number of texts that can have a vector.
     pub texts: u64,
-    /// How many have one, by model.
+    /// The number of vectors by model.
     pub models: Vec<(ModelId, u64)>,
 }
 
-/// Counts of one memory.
+/// The totals of one memory.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ScopeStats {
-    /// Live entries.
+    /// The number of live entries.
     pub entries: u64,
-    /// Bytes of their text.
+    /// The total size of their texts.
     pub content_bytes: u64,
-    /// The oldest live entry's time.
+    /// The creation time of the oldest live entry.
     pub oldest: Option<Timestamp>,
-    /// The newest live entry's time.
+    /// The creation time of the newest live entry.
     pub newest: Option<Timestamp>,
-    /// Live entries that will expire.
+    /// The number of live entries that will expire.
     pub expiring: u64,
 }
 
 /// A memory in the list of a tenant's memories.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ScopeSummary {
-    /// Its name.
     pub memory_ref: MemoryRef,
-    /// Live entries.
+    /// The number of live entries.
     pub entries: u64,
 }

@@ -1,25 +1,25 @@
-//! What a check of stored data found: which rows are not what was written. Names and counts only,
-//! never content.
+//! The result of a check of stored data: the rows that differ from what was written. Names and
+//! counts only, never content.
 
 use std::fmt;
 
-/// How many damaged rows of a table are named.
+/// The most damaged rows of a table that are named.
 pub const NAMED_MAX: usize = 5;
 
-/// Damaged rows of one table.
+/// The damaged rows of one table.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Damage {
-    /// The table, or the table and what is wrong with it.
+    /// The table, or the table and the kind of damage.
     pub table: &'static str,
-    /// How many rows of it are damaged.
+    /// The number of damaged rows.
     pub rows: u64,
     /// The names or numbers of the first of them.
     pub named: Vec<String>,
 }
 
 impl Damage {
-    /// One more damaged row. Its name may be what is damaged, so only printable characters of it
-    /// are kept, and not too many.
+    /// Counts one more damaged row. The name itself may be damaged, so only printable characters of
+    /// it are kept, and a bounded number of them.
     pub fn add(&mut self, name: &str) {
         self.rows += 1;
         if self.named.len() < NAMED_MAX {
@@ -29,12 +29,12 @@ impl Damage {
     }
 }
 
-/// What a check found in several tables.
+/// The result of a check of several tables.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Damages(pub Vec<Damage>);
 
 impl Damages {
-    /// The rows of this table, which may be none yet.
+    /// Returns the damage of a table, which may have no rows yet.
     pub fn of(&mut self, table: &'static str) -> &mut Damage {
         let at = self.0.iter().position(|damage| damage.table == table);
         let at = at.unwrap_or_else(|| {
@@ -73,9 +73,9 @@ mod tests {
             damages.of("entry").add(&format!("e{n}\u{1b}"));
         }
         damages.of("record").add("workspace notes.md");
-        let told = damages.to_string();
+        let text = damages.to_string();
         assert_eq!(
-            told,
+            text,
             "entry: 7 damaged (e0\\u{1b}, e1\\u{1b}, e2\\u{1b}, e3\\u{1b}, e4\\u{1b}); \
              record: 1 damaged (workspace notes.md)"
         );

@@ -1,4 +1,4 @@
-//! The `Store` trait: where a tenant's memory is kept.
+//! The `Store` trait: the storage of all tenants' memories.
 
 use crate::kin::{Lineage, Signed, Trace};
 use crate::read::{
@@ -13,16 +13,16 @@ use remem_core::{
 };
 use tokio::sync::watch;
 
-/// Keeps the memory of many tenants apart from each other and through crashes.
+/// Stores the memories of many tenants, isolated from each other and safe across crashes.
 ///
 /// Contracts that hold for every method: a scope or tenant that does not exist reads as empty,
 /// never as an error; no read returns an entry that is expired, erased or another tenant's; after
-/// `commit` has answered, every later read on any handle sees its effect; and nobody sees a memory
-/// of one user but that user and the host (`Scope::actor`). Methods that take a tenant and no actor
-/// serve the host.
+/// `commit` has returned, every later read on any handle sees its effect; and a memory of one user
+/// is visible to that user and the host only (`Scope::actor`). Methods that take a tenant and no
+/// actor serve the host.
 #[async_trait]
 pub trait Store: Send + Sync {
-    /// The entry of that name, if it is live.
+    /// Returns the entry with that id, if it is live.
     async fn get(
         &self,
         scope: &Scope,
@@ -30,7 +30,7 @@ pub trait Store: Send + Sync {
         at: &ReadAt,
     ) -> Result<Option<Entry>, StoreError>;
 
-    /// Live entries, newest first: by `(created_at, id)`, both descending, a total and stable
+    /// Lists live entries, newest first: by `(created_at, id)`, both descending, a total and stable
     /// order.
     async fn list(
         &self,
@@ -40,8 +40,7 @@ pub trait Store: Send + Sync {
         at: &ReadAt,
     ) -> Result<Vec<Entry>, StoreError>;
 
-    /// Live entries that answer a probe: `depth` of those that answer its words best, and as many
-    /// by direction.
+    /// Searches live entries: the `depth` best matches by words, and as many by vector.
     async fn search(
         &self,
         scope: &Scope,
@@ -51,8 +50,8 @@ pub trait Store: Send + Sync {
         at: &ReadAt,
     ) -> Result<Found, StoreError>;
 
-    /// The live entries that stand around others of the same memory, `reach` on either side. One
-    /// answer for each that is live.
+    /// Returns the live entries next to the given entries of the same memory, up to `reach` on
+    /// either side. One result for each given entry that is live.
     async fn around(
         &self,
         scope: &Scope,
@@ -61,8 +60,8 @@ pub trait Store: Send + Sync {
         at: &ReadAt,
     ) -> Result<Vec<Around>, StoreError>;
 
-    /// Entries that have a text and no vector of that model, in the store's own order, with their
-    /// places in it.
+    /// Returns entries that have a text and no vector of that model, with their positions, in the
+    /// store's own order.
     async fn unembedded(
         &self,
         tenant: &TenantId,
@@ -71,11 +70,11 @@ pub trait Store: Send + Sync {
         limit: u32,
     ) -> Result<Vec<(RowCursor, Entry)>, StoreError>;
 
-    /// How far vectors have been made for a tenant.
+    /// Counts a tenant's texts and vectors.
     async fn vector_counts(&self, tenant: &TenantId) -> Result<VectorCounts, StoreError>;
 
-    /// Lets go of vectors of other models than these, `limit` at the most. Answers how many. What
-    /// can be made again is no memory: this is no commit.
+    /// Deletes vectors of models other than `keep`, `limit` at the most, and returns how many. A
+    /// vector can be computed again, so this is no change of memory and makes no commit.
     async fn discard_vectors(
         &self,
         tenant: &TenantId,
@@ -83,10 +82,11 @@ pub trait Store: Send + Sync {
         limit: u32,
     ) -> Result<u64, StoreError>;
 
-    /// Counts of one memory.
+    /// Returns the totals of one memory.
     async fn stats(&self, scope: &Scope, at: &ReadAt) -> Result<ScopeStats, StoreError>;
 
-    /// The tenant's memories that the actor may see, in the order of their names, after `after`.
+    /// Lists the tenant's memories that the actor may see, in the order of their names, after
+    /// `after`.
     async fn scopes(
         &self,
         tenant: &TenantId,
@@ -96,11 +96,12 @@ pub trait Store: Send + Sync {
         at: &ReadAt,
     ) -> Result<Vec<ScopeSummary>, StoreError>;
 
-    /// Every entry of a memory that answers a question or did, and still has its text: by the start
-    /// of its window, then by time and name. The newest `limit` of them.
+    /// Returns every entry of a memory that answers a slot or did, and still has its text, ordered
+    /// by the start of its validity window, then by time and name. If there are more than `limit`,
+    /// the newest ones.
     async fn slot(&self, scope: &Scope, slot: &str, limit: u32) -> Result<Vec<Answer>, StoreError>;
 
-    /// The rules of a world, by name, after `after`.
+    /// Lists the rules of a world in the order of their names, after `after`.
     async fn rules(
         &self,
         tenant: &TenantId,
@@ -109,7 +110,8 @@ pub trait Store: Send + Sync {
         limit: u32,
     ) -> Result<Vec<Rule>, StoreError>;
 
-    /// A rule that the text restates, if it restates one: what `commit` would refuse it for.
+    /// Returns a rule that the text restates, if there is one: `commit` would refuse an entry with
+    /// this text.
     async fn shadowed(
         &self,
         tenant: &TenantId,
@@ -117,10 +119,10 @@ pub trait Store: Send + Sync {
         text: &str,
     ) -> Result<Option<RuleId>, StoreError>;
 
-    /// The actions that rest on an entry, be it gone or not, oldest first.
+    /// Returns the actions that rest on an entry, oldest first; the entry may be removed.
     async fn links(&self, scope: &Scope, id: &EntryId) -> Result<Vec<ActionLink>, StoreError>;
 
-    /// The rules of all worlds, by world and name, after `after`.
+    /// Lists the rules of all worlds, in the order of world and name, after `after`.
     async fn all_rules(
         &self,
         tenant: &TenantId,
@@ -128,8 +130,8 @@ pub trait Store: Send + Sync {
         limit: u32,
     ) -> Result<Vec<(WorldId, Rule)>, StoreError>;
 
-    /// Entries that actions rest on, whosever they are, gone or not, in the store's own order after
-    /// `after`.
+    /// Returns the entries of all users that actions rest on, removed ones included, in the store's
+    /// own order after `after`.
     async fn linked(
         &self,
         tenant: &TenantId,
@@ -137,7 +139,8 @@ pub trait Store: Send + Sync {
         limit: u32,
     ) -> Result<Vec<Linked>, StoreError>;
 
-    /// What holds the tenant's entries, or those of one memory, as far as the actor may see them.
+    /// Counts the entries of the tenant, or of one memory, by retention state, as far as the actor
+    /// may see them.
     async fn retention(
         &self,
         tenant: &TenantId,
@@ -145,8 +148,8 @@ pub trait Store: Send + Sync {
         memory_ref: Option<&MemoryRef>,
     ) -> Result<Vec<RetentionCount>, StoreError>;
 
-    /// Statements that ceased to be true before `before`, whose text is still there, and that no
-    /// action rests on: those that ended first come first, after the place that `after` names.
+    /// Returns statements that ceased to be true before `before`, still have their text, and have
+    /// no action resting on them. Those that ended first come first, after the position `after`.
     async fn faded(
         &self,
         tenant: &TenantId,
@@ -155,7 +158,7 @@ pub trait Store: Send + Sync {
         limit: u32,
     ) -> Result<Vec<Faded>, StoreError>;
 
-    /// Events of the tenant's log after `after`, in order, without gaps.
+    /// Returns events of the tenant's log after `after`, in order, without gaps.
     async fn events(
         &self,
         tenant: &TenantId,
@@ -163,7 +166,7 @@ pub trait Store: Send + Sync {
         limit: u32,
     ) -> Result<Vec<Event>, StoreError>;
 
-    /// Events of one run's own log from position `from` on, in order, without gaps.
+    /// Returns events of one run's own log from position `from` on, in order, without gaps.
     async fn run_events(
         &self,
         tenant: &TenantId,
@@ -172,13 +175,13 @@ pub trait Store: Send + Sync {
         limit: u32,
     ) -> Result<Vec<Event>, StoreError>;
 
-    /// The snapshots that runs hold, oldest first.
+    /// Returns the snapshots that runs hold, oldest first.
     async fn snapshots(&self, tenant: &TenantId) -> Result<Vec<Snapshot>, StoreError>;
 
-    /// Where the tenant's clocks stand.
+    /// Returns the newest revision, event and instant of the tenant.
     async fn head(&self, tenant: &TenantId) -> Result<Head, StoreError>;
 
-    /// The record of that name. Nothing inert is ever answered, here and below.
+    /// Returns the record with that name. Records under review are never returned, here and below.
     async fn record(
         &self,
         tenant: &TenantId,
@@ -186,8 +189,8 @@ pub trait Store: Send + Sync {
         key: &str,
     ) -> Result<Option<Record>, StoreError>;
 
-    /// Records whose name begins with `prefix` and comes after `after`, in the byte order of their
-    /// names.
+    /// Returns records whose name begins with `prefix` and comes after `after`, in the byte order
+    /// of their names.
     async fn records(
         &self,
         tenant: &TenantId,
@@ -197,7 +200,7 @@ pub trait Store: Send + Sync {
         limit: u32,
     ) -> Result<Vec<Record>, StoreError>;
 
-    /// Records that are found by something else than their names.
+    /// Returns records by due time, topic or source entry.
     async fn tied(
         &self,
         tenant: &TenantId,
@@ -206,11 +209,11 @@ pub trait Store: Send + Sync {
         limit: u32,
     ) -> Result<Vec<Record>, StoreError>;
 
-    /// Wakes whoever waits for the tenant's next commit. Only a hint: commits of other processes
-    /// may ring late or not.
+    /// Notifies the receiver of the tenant's next commit. Only a hint: commits of other processes
+    /// may be reported late or not at all.
     async fn watch(&self, tenant: &TenantId) -> Result<watch::Receiver<Revision>, StoreError>;
 
-    /// Entries whose time has run out at `at` and whose text is still there.
+    /// Returns entries that are expired at `at` and still have their text.
     async fn expired(
         &self,
         tenant: &TenantId,
@@ -218,16 +221,16 @@ pub trait Store: Send + Sync {
         limit: u32,
     ) -> Result<Vec<(MemoryRef, EntryId)>, StoreError>;
 
-    /// Entries that were taken away while a run could still read them, and that no open snapshot
-    /// needs any more.
+    /// Returns entries that were removed while a run could still read them, and that no open
+    /// snapshot needs any more, so that their text can be erased.
     async fn ended(
         &self,
         tenant: &TenantId,
         limit: u32,
     ) -> Result<Vec<(MemoryRef, EntryId)>, StoreError>;
 
-    /// Entries whose text was admitted under other rules than `scan` names, in the store's own
-    /// order after `after`.
+    /// Returns entries whose text was admitted under other redaction rules than `scan` identifies,
+    /// in the store's own order after `after`.
     async fn stale(
         &self,
         tenant: &TenantId,
@@ -236,8 +239,8 @@ pub trait Store: Send + Sync {
         limit: u32,
     ) -> Result<Stale, StoreError>;
 
-    /// Entries of a memory that consolidation may look at and of which there is no signature: live,
-    /// persistent, without an end. In the store's own order, with their places in it.
+    /// Returns entries of a memory that consolidation may examine (live, persistent, without an
+    /// end) and that have no signature, with their positions, in the store's own order.
     async fn unsigned(
         &self,
         scope: &Scope,
@@ -245,7 +248,7 @@ pub trait Store: Send + Sync {
         limit: u32,
     ) -> Result<Vec<(RowCursor, Entry)>, StoreError>;
 
-    /// Signatures of such entries, in the store's own order.
+    /// Returns the signatures of such entries, in the store's own order.
     async fn signatures(
         &self,
         scope: &Scope,
@@ -253,26 +256,28 @@ pub trait Store: Send + Sync {
         limit: u32,
     ) -> Result<Vec<Signed>, StoreError>;
 
-    /// Those of such entries that are at these places, in the store's own order.
+    /// Returns such entries at the given positions, in the store's own order.
     async fn entries_at(
         &self,
         scope: &Scope,
         rows: &[RowCursor],
     ) -> Result<Vec<(RowCursor, Entry)>, StoreError>;
 
-    /// What an entry was made from and what was made from it, in both cases as far as one step
-    /// goes. `None`: no such entry, not even a skeleton.
+    /// Returns the direct sources and derivatives of an entry. `None` if there is no such entry,
+    /// not even one without text.
     async fn lineage(&self, scope: &Scope, id: &EntryId) -> Result<Option<Lineage>, StoreError>;
 
-    /// What carries a subject: the entries about it, whatever was made from them, and so on.
+    /// Returns all entries that carry a subject: the entries about it, everything made from them,
+    /// and so on.
     async fn trace(&self, tenant: &TenantId, subject: &Subject) -> Result<Trace, StoreError>;
 
-    /// Tenants that this kind of work may find something to do at. May name too many, never too few
-    /// of those that this process has ever touched or that other nodes can touch.
+    /// Returns the tenants that may have work of this kind. May return too many, but must include
+    /// every tenant with such work that this process ever touched or that other nodes can touch.
     async fn due(&self, work: Work, at: Timestamp) -> Result<Vec<TenantId>, StoreError>;
 
-    /// Makes erased text physically gone (journals and free space included) and drops idempotency
-    /// records from before `keys_before`. With `compact`, also gives free space back.
+    /// Removes erased text physically (from journals and free space, too) and deletes idempotency
+    /// records from before `keys_before`. With `compact`, also returns free space to the file
+    /// system.
     async fn scrub(
         &self,
         tenant: &TenantId,
@@ -281,19 +286,19 @@ pub trait Store: Send + Sync {
     ) -> Result<(), StoreError>;
 
     /// Checks the tenant's data against its own hashes: page structure, event chain, entry texts,
-    /// and every row of every table. Answers how many events and texts were checked; an error says
+    /// and every row of every table. Returns the number of checked events and texts; an error says
     /// which rows are damaged.
     async fn verify(&self, tenant: &TenantId) -> Result<u64, StoreError>;
 
-    /// How many of the tenant's rows have no hash yet: they were written before rows had one, and
-    /// `verify` cannot tell whether they are what was written.
+    /// Counts the tenant's rows that have no hash yet. They were written before rows had one, so
+    /// `verify` cannot check them.
     async fn unhashed(&self, tenant: &TenantId) -> Result<u64, StoreError>;
 
-    /// Takes the lease on a pass of a tenant for `for_ms`, or prolongs it for the same holder.
-    /// `None`: another one has it.
+    /// Acquires the lease on a pass of a tenant for `for_ms`, or extends it for the same holder.
+    /// `None` if another holder has it.
     ///
-    /// `now` is the caller's clock; a store that has one of its own, shared by all nodes, goes by
-    /// that. A lease only saves work: what makes two holders harmless is `Batch::fenced`.
+    /// `now` is the caller's clock; a store that has a clock of its own, shared by all nodes, uses
+    /// that. A lease only saves work: `Batch::fenced` is what makes two holders harmless.
     async fn claim(
         &self,
         tenant: &TenantId,
@@ -303,14 +308,14 @@ pub trait Store: Send + Sync {
         for_ms: u64,
     ) -> Result<Option<Fence>, StoreError>;
 
-    /// Gives a lease back, if it is still held.
+    /// Releases a lease if it is still held.
     async fn release(&self, tenant: &TenantId, fence: &Fence) -> Result<(), StoreError>;
 
-    /// Rings when a pass may have work sooner than its period says, on whichever node that came up.
-    /// Only a hint.
+    /// Notifies the receiver when a pass may have work sooner than its period says, on whichever
+    /// node the work arose. Only a hint.
     fn wake(&self) -> watch::Receiver<u64>;
 
-    /// What this store can do.
+    /// Returns the optional features of this store.
     fn features(&self) -> StoreFeatures;
 
     /// Applies a batch: all of it or nothing, durable when this returns `Ok`, together with its
@@ -321,11 +326,11 @@ pub trait Store: Send + Sync {
     async fn commit(&self, batch: Batch) -> Result<Committed, StoreError>;
 }
 
-/// What is under review: kept apart from everything else, so that whoever holds a `Store` alone
-/// cannot read it. Written like any other record, by `Store::commit`.
+/// Reads records under review. It is separate from `Store`, so that code with a `Store` alone
+/// cannot read them. They are written like any other record, by `Store::commit`.
 #[async_trait]
 pub trait Review: Send + Sync {
-    /// The inert record of that name.
+    /// Returns the record under review with that name.
     async fn inert(
         &self,
         tenant: &TenantId,
@@ -333,8 +338,8 @@ pub trait Review: Send + Sync {
         key: &str,
     ) -> Result<Option<Record>, StoreError>;
 
-    /// Inert records whose name begins with `prefix` and comes after `after`, in the byte order of
-    /// their names.
+    /// Returns records under review whose name begins with `prefix` and comes after `after`, in the
+    /// byte order of their names.
     async fn inert_list(
         &self,
         tenant: &TenantId,
@@ -344,7 +349,7 @@ pub trait Review: Send + Sync {
         limit: u32,
     ) -> Result<Vec<Record>, StoreError>;
 
-    /// Inert records that are due, the earliest first.
+    /// Returns records under review that are due, earliest first.
     async fn inert_due(
         &self,
         tenant: &TenantId,
@@ -354,126 +359,123 @@ pub trait Review: Send + Sync {
     ) -> Result<Vec<Record>, StoreError>;
 }
 
-/// Work of which a store knows at which tenants it is.
+/// A kind of work for which a store can list the tenants that have some.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Work {
-    /// `expired`, `ended` or `scrub`.
+    /// Work that `expired_entries`, `erasable_entries` or `scrub` reports or does.
     Purge,
-    /// Records that are due, inert ones included.
+    /// Records that are due, those under review included.
     Records,
 }
 
-/// What a store can do; one input of the capability model.
+/// The optional features of a store; one input of the capability model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StoreFeatures {
-    /// Data survives the process.
+    /// True if data survives a restart of the process.
     pub durable: bool,
-    /// Keeps vectors and finds by them.
+    /// True if it stores vectors and can search by them.
     pub vectors: bool,
-    /// Other nodes may work on it at the same time.
+    /// True if other nodes may work on it at the same time.
     pub shared: bool,
 }
 
-/// What a run may still read.
+/// A snapshot that a run holds.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Snapshot {
-    /// The run.
     pub run: RunId,
-    /// The newest commit it sees.
+    /// The newest revision that the run sees.
     pub revision: Revision,
-    /// When it was taken.
+    /// The instant at which the snapshot was taken.
     pub at: Timestamp,
 }
 
-/// A place in the store's own order of entries: opaque, and good for one store only.
+/// A position in the store's own order of entries: opaque, and valid for one store only.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RowCursor(pub i64, pub i64);
 
-/// An answer of `stale`.
+/// A page of entries that must be redacted again.
 #[derive(Clone, Debug, Default)]
 pub struct Stale {
-    /// The entries.
     pub entries: Vec<Entry>,
-    /// Where to go on; `None` at the end.
+    /// The position for the next page; `None` at the end.
     pub next: Option<RowCursor>,
 }
 
-/// Where a tenant's clocks stand.
+/// The newest revision, event and instant of a tenant.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Head {
-    /// The newest commit.
+    /// The newest commit of the tenant.
     pub revision: Revision,
-    /// The newest event.
+    /// The newest event of the tenant.
     pub seq: Seq,
-    /// The largest instant any commit was made at.
+    /// The latest instant of any commit.
     pub at: Timestamp,
 }
 
-/// The answer to a commit.
+/// The result of a commit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Committed {
     /// The revision that this batch became, or the newest one if it changed nothing.
     pub revision: Revision,
-    /// The instant of the commit: the batch's own, or later where the tenant's clock was ahead of
-    /// it.
+    /// The instant of the commit: the batch's own, or later if the tenant's clock was ahead of it.
     pub at: Timestamp,
-    /// One outcome a change, in order.
+    /// The outcomes of the changes, one for each, in order.
     pub outcomes: Vec<Outcome>,
-    /// The batch was applied before, under the same idempotency key; the outcomes are those of the
-    /// first time.
+    /// True if the batch was applied before under the same idempotency key; the outcomes are those
+    /// of the first time.
     pub replayed: bool,
 }
 
-/// What a change did.
+/// The outcome of one change.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// The entry was stored, under this name, at this time.
+    /// The entry was stored with this id, at this time.
     Stored {
-        /// The name (on a replay: the one given the first time).
+        /// The id; for a repeated batch, the one of the first time.
         id: EntryId,
-        /// Its time.
         created_at: Timestamp,
     },
-    /// The record was written; this is its version.
+    /// The record was written and has this version now.
     Recorded {
-        /// Its name (on a replay: the one of the first time).
+        /// The name; for a repeated batch, the one of the first time.
         key: String,
-        /// From 1.
+        /// The version, counted from 1.
         version: u64,
     },
-    /// The event was appended, the snapshot held or let go.
+    /// The event was appended, or the snapshot held or released.
     Done,
-    /// The entry or record was taken away.
+    /// The entry or record was removed.
     Removed,
-    /// The entry was taken away, and its text is kept, since an action rests on it.
+    /// The entry was removed, and its text is kept because an action rests on it.
     Held,
-    /// Nothing to do: no such live entry, or the imported id is taken.
+    /// Nothing was changed: there is no such live entry, or the imported id is in use.
     Nothing,
 }
 
-/// Why a store could not do it.
+/// The reason why a store operation failed.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
-    /// The request itself cannot be (an idempotency key with another body).
+    /// The request itself is invalid (for example an idempotency key with another body).
     #[error(transparent)]
     Rejected(#[from] Rejection),
-    /// Somebody else was first: an expectation of the batch does not hold, a record is not as it
-    /// was, what it is tied to has ended, a lease was taken over, or a slot was filled meanwhile.
+    /// Another commit came first: an expectation of the batch does not hold, a record has another
+    /// version, the entry that a record is tied to has ended, a lease was taken over, or a slot was
+    /// filled meanwhile.
     #[error("an entry changed since it was read")]
     Conflict,
-    /// Too many writes are waiting; try again soon.
+    /// Too many writes are waiting; the caller should try again soon.
     #[error("too many writes are waiting")]
     Busy,
-    /// The storage has no room left; reads go on.
+    /// The storage has no space left; reads still work.
     #[error("the storage is full")]
     Full,
-    /// The storage cannot be used now. For a commit: it may or may not have been applied.
+    /// The storage cannot be used now. A commit may or may not have been applied.
     #[error("the storage is unavailable")]
     Unavailable(#[source] Box<dyn std::error::Error + Send + Sync>),
     /// Stored data contradicts its own hashes or structure.
     #[error("stored data is damaged: {0}")]
     Damaged(&'static str),
-    /// A check found rows that are not what was written.
+    /// A check found rows that differ from what was written.
     #[error("stored data is damaged: {0}")]
     DamagedRows(Damages),
 }

@@ -1,4 +1,4 @@
-//! What a store tells of slots, rules, actions and retention.
+//! The data of workshop memories as a store returns it: slots, rules, actions and retention.
 
 use crate::kin::EntryState;
 use crate::store::RowCursor;
@@ -6,27 +6,25 @@ use remem_core::{
     ActionText, Entry, EntryId, MemoryRef, PrincipalId, RuleId, Tier, Timestamp, Typology,
 };
 
-/// An entry that answers a question, or did.
+/// An entry that answers a slot, or did.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Answer {
-    /// The entry.
     pub entry: Entry,
-    /// What has become of it.
+    /// The present state of the entry.
     pub state: EntryState,
-    /// When it was taken away.
+    /// The instant at which it was removed, if it was.
     pub ended_at: Option<Timestamp>,
-    /// The entry that stands in its place.
+    /// The entry that replaced it.
     pub replaced_by: Option<EntryId>,
 }
 
 /// A rule of a world.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Rule {
-    /// Its name.
     pub id: RuleId,
-    /// What it says.
+    /// The text of the rule.
     pub body: String,
-    /// When it was last written.
+    /// The instant at which it was last written.
     pub at: Timestamp,
 }
 
@@ -41,48 +39,47 @@ impl std::fmt::Debug for Rule {
 /// An action that rests on an entry.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ActionLink {
-    /// What was done.
+    /// The action in the caller's words.
     pub action: String,
-    /// Its name where it was done.
+    /// The caller's own name for the action.
     pub reference: String,
-    /// When it was noted.
+    /// The instant at which the link was made.
     pub at: Timestamp,
-    /// By whom.
+    /// The principal that made the link.
     pub by: Option<PrincipalId>,
 }
 
-/// An entry with the actions that rest on it, as the pass that looks for late secrets reads them.
+/// An entry with the actions that rest on it, as the rescan for newly registered secrets reads it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Linked {
-    /// Its place in the store's own order.
+    /// The position in the store's own order.
     pub row: RowCursor,
-    /// Its memory.
     pub memory_ref: MemoryRef,
-    /// Its name.
     pub id: EntryId,
-    /// Its text is gone.
+    /// True if its text is erased.
     pub is_erased: bool,
-    /// What the actions are called.
+    /// The texts of the actions.
     pub actions: Vec<ActionText>,
 }
 
-/// What holds an entry. Derived whenever it is asked for, never stored.
+/// The retention state of an entry: why its text is still there, or that it is not. Derived on each
+/// request, never stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum RetentionState {
     /// It is part of its memory.
     Active,
-    /// An action rests on it.
+    /// An action rests on it, which protects its text.
     Referenced,
-    /// It was taken away, and its text is still there.
+    /// It was removed, and its text is still there.
     Tombstoned,
-    /// It hangs on a session that is not there. There should be none.
+    /// It depends on a session that does not exist. There should be none.
     Orphaned,
-    /// Its text is gone; its name and times stay.
+    /// Its text is erased; its name and times stay.
     Skeleton,
 }
 
 impl RetentionState {
-    /// Every state.
+    /// All states, in the order of their declaration.
     pub const ALL: [RetentionState; 5] = [
         RetentionState::Active,
         RetentionState::Referenced,
@@ -91,7 +88,7 @@ impl RetentionState {
         RetentionState::Skeleton,
     ];
 
-    /// The stable name.
+    /// The stable name, as it is sent.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -103,7 +100,7 @@ impl RetentionState {
         }
     }
 
-    /// From its name.
+    /// The state with this name, if there is one.
     #[must_use]
     pub fn parse(name: &str) -> Option<RetentionState> {
         RetentionState::ALL
@@ -112,28 +109,23 @@ impl RetentionState {
     }
 }
 
-/// How many entries of a cell are in a state.
+/// The number of entries of one tier and typology in a state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct RetentionCount {
-    /// Their tier.
     pub tier: Tier,
-    /// Their kind.
     pub typology: Typology,
-    /// What holds them.
     pub state: RetentionState,
-    /// How many.
+    /// The number of entries that match.
     pub entries: u64,
 }
 
 /// A statement that ceased to be true and still has its text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Faded {
-    /// When it ceased to be true, and …
+    /// The instant at which it ceased to be true, and …
     pub ended_at: Timestamp,
-    /// … its place among those of one instant: where a page goes on.
+    /// … its position among those of the same instant; together they are the cursor of a page.
     pub row: RowCursor,
-    /// Its memory.
     pub memory_ref: MemoryRef,
-    /// Its name.
     pub id: EntryId,
 }

@@ -1,4 +1,4 @@
-//! How many cases property, differential and simulation tests try.
+//! The number of cases that property, differential and simulation tests try.
 
 /// The number of cases for this run: `gate` of them unless `REMEM_TEST_CASES` says otherwise.
 ///
@@ -9,7 +9,7 @@ pub fn cases(gate: u32, full: u32) -> u32 {
     cases_by_tier(gate, full, full.saturating_mul(4))
 }
 
-/// As [`cases`], with a number of its own for `release`.
+/// Like [`cases`], with a separate number for `release`.
 #[must_use]
 pub fn cases_by_tier(gate: u32, full: u32, release: u32) -> u32 {
     match std::env::var("REMEM_TEST_CASES").as_deref() {

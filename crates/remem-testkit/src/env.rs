@@ -1,5 +1,5 @@
-//! What outlives a process: storage, a clock that tests set, and names that count up. Hosts are
-//! started on it; a second one is another node, or the same after a restart.
+//! The state that outlives a process: storage, a clock that tests set, and a generator of ids.
+//! Hosts are started on it; a second host is another node, or the same one after a restart.
 
 use crate::storage::{self, Storage};
 use crate::{FaultStore, NOON, TestHost};
@@ -13,41 +13,41 @@ use remem_store::{Directory, Review, Store};
 use remem_store_sql::Location;
 use std::sync::Arc;
 
-/// The ground that hosts of a test stand on.
+/// The environment that the hosts of a test share.
 #[derive(Clone)]
 pub struct TestEnv {
-    /// The store that fails when the test says so, in front of the real one.
+    /// The store that fails on demand, in front of the real one.
     pub faults: Arc<FaultStore>,
-    /// What hosts are given: `faults`, or something in its place.
+    /// The store that hosts get: `faults`, or another one in its place.
     pub store: Arc<dyn Store>,
-    /// Proposals under review, for hosts that have them.
+    /// The store of proposals under review, for hosts that have them.
     pub review: Option<Arc<dyn Review>>,
-    /// Tenants and keys.
+    /// The directory of tenants and keys.
     pub directory: Arc<dyn Directory>,
-    /// The time of all hosts.
+    /// The clock of all hosts.
     pub clock: Arc<FixedClock>,
-    /// The names that hosts give.
+    /// The generator of ids of all hosts.
     pub ids: Arc<CountedIds>,
-    /// The limits of the next host.
+    /// The policy of the next host.
     pub policy: Policy,
     /// The model of the next host.
     pub model: Option<ModelPort>,
 }
 
 impl TestEnv {
-    /// On the store that the environment chooses.
+    /// Creates an environment on the store that the REMEM_TEST_STORE variable chooses.
     pub async fn new() -> TestEnv {
         TestEnv::over(storage::open().await)
     }
 
-    /// On SQLite in memory, whatever the environment chooses: for tests that pause the time of
-    /// their runtime, or that count the calls of a store.
+    /// Creates one on SQLite in memory, whatever the variable says: for tests that pause the time
+    /// of their runtime, or that count the calls of a store.
     #[must_use]
     pub fn sqlite() -> TestEnv {
         TestEnv::over(storage::sqlite(Location::Memory))
     }
 
-    /// On that storage.
+    /// Creates one on this storage.
     #[must_use]
     pub fn over(storage: Storage) -> TestEnv {
         let faults = Arc::new(FaultStore::new(storage.store));
@@ -63,7 +63,7 @@ impl TestEnv {
         }
     }
 
-    /// The same, with hosts that reach the store past `faults`.
+    /// Returns the same environment, with hosts that use the store behind `faults`.
     #[must_use]
     pub fn past_faults(&self) -> TestEnv {
         TestEnv {
@@ -72,7 +72,8 @@ impl TestEnv {
         }
     }
 
-    /// The same, with hosts over a store of which about `faults_in_256` of 256 calls fail.
+    /// Returns the same environment, with hosts on a store of which about `faults_in_256` of 256
+    /// calls fail.
     #[must_use]
     pub fn failing(&self, seed: u64, faults_in_256: u8) -> TestEnv {
         let inner = self.faults.inner().clone();
@@ -84,7 +85,7 @@ impl TestEnv {
         }
     }
 
-    /// What an engine on this ground is made of.
+    /// The parts of an engine in this environment.
     #[must_use]
     pub fn parts(&self) -> Parts {
         let parts = Parts::new(
@@ -103,12 +104,12 @@ impl TestEnv {
         }
     }
 
-    /// A process, seen by the tenant `t`.
+    /// Starts a host, with a caller of the tenant `t`.
     pub async fn host(&self) -> TestHost {
         self.host_of("t").await
     }
 
-    /// A process, seen by a tenant.
+    /// Starts a host, with a caller of this tenant.
     pub async fn host_of(&self, tenant: &str) -> TestHost {
         let engine = Arc::new(Engine::new(self.parts()));
         let key = format!("key-{tenant}");

@@ -1,4 +1,4 @@
-//! One host of a test: an engine, a caller, and shorthands for what tests do and look at.
+//! One host of a test: an engine, a caller, and shorthands for what tests do and inspect.
 
 use crate::{NOON, TestEnv, wait_for};
 use remem_core::redact::SecretValue;
@@ -15,24 +15,24 @@ use serde_json::{Map, Value};
 use std::sync::Arc;
 use tokio::sync::watch;
 
-/// A process on a ground, seen by one tenant.
+/// A running host, with a caller of one tenant.
 #[derive(Clone)]
 pub struct TestHost {
-    /// The process.
+    /// The engine of this process.
     pub engine: Arc<Engine>,
-    /// A key of the tenant that may do everything.
+    /// The holder of a key of the tenant with all permissions.
     pub caller: Caller,
-    /// The ground that it stands on.
+    /// The environment that the host was started in.
     pub env: TestEnv,
 }
 
-/// A JSON object.
+/// The map of a JSON object.
 #[must_use]
 pub fn object(value: &Value) -> Map<String, Value> {
     value.as_object().cloned().unwrap()
 }
 
-/// Whether the storage, rather than the work, is to blame.
+/// Whether the storage, rather than the work itself, caused the error.
 fn is_passing(error: &WorkError) -> bool {
     matches!(
         error,
@@ -46,7 +46,7 @@ impl TestHost {
         self.caller.tenant()
     }
 
-    /// A memory of the tenant.
+    /// The scope of a memory of the tenant.
     pub fn scope(&self, memory: &str) -> Scope {
         Scope::new(self.tenant().clone(), MemoryRef::parse(memory).unwrap())
     }
@@ -56,7 +56,7 @@ impl TestHost {
         self.env.clock.set(NOON.plus_ms(seconds * 1_000));
     }
 
-    /// Writes a text, a second after whatever was written before.
+    /// Writes a text, a second after the last write.
     pub async fn put(&self, memory: &str, text: &str) -> String {
         self.put_draft(
             memory,
@@ -68,7 +68,7 @@ impl TestHost {
         .await
     }
 
-    /// Writes a text about a subject.
+    /// Writes a text about a subject, a second after the last write.
     pub async fn put_about(&self, memory: &str, text: &str, subject: &str) -> String {
         let subjects = self
             .engine
@@ -85,7 +85,7 @@ impl TestHost {
         .await
     }
 
-    /// Writes a draft, a second after whatever was written before.
+    /// Writes a draft, a second after the last write.
     pub async fn put_draft(&self, memory: &str, draft: Draft) -> String {
         self.env.clock.set(self.env.clock.now().plus_ms(1_000));
         let stored = self
@@ -96,7 +96,7 @@ impl TestHost {
         stored.entries[0].id.as_str().to_owned()
     }
 
-    /// Does the work of a pass over one memory.
+    /// Runs the job of a pass over one memory at once.
     pub async fn work(
         &self,
         pass: &str,
@@ -115,7 +115,7 @@ impl TestHost {
             .await
     }
 
-    /// Until it works: what fails is the storage.
+    /// Runs the job again until it works; only errors of the storage are expected.
     pub async fn insist(&self, pass: &str, memory: &str, options: Value) -> WorkReport {
         for _ in 0..300 {
             match self.work(pass, memory, options.clone()).await {
@@ -127,7 +127,7 @@ impl TestHost {
         panic!("it never works");
     }
 
-    /// Runs a pass over the tenant.
+    /// Runs a pass over the whole tenant.
     pub async fn run_pass(&self, name: &str) -> PassReport {
         self.engine
             .run_pass(registry::find(name).unwrap(), self.tenant(), Mode::Apply)
@@ -175,7 +175,7 @@ impl TestHost {
         texts
     }
 
-    /// Where an entry comes from and what was made of it.
+    /// The lineage of an entry: its sources and the entries made from it.
     pub async fn lineage(&self, memory: &str, id: &str) -> Lineage {
         self.engine.lineage(&self.caller, memory, id).await.unwrap()
     }
@@ -195,7 +195,7 @@ impl TestHost {
             .collect()
     }
 
-    /// What the events of one kind carry.
+    /// The payloads of all events of one kind.
     pub async fn payloads(&self, kind: &str) -> Vec<Value> {
         self.events(kind)
             .await
@@ -206,7 +206,7 @@ impl TestHost {
 
     /// Every record of these kinds, as text.
     pub async fn records(&self, kinds: &[RecordKind]) -> Vec<String> {
-        let mut found = Vec::new();
+        let mut texts = Vec::new();
         for kind in kinds {
             for record in self
                 .env
@@ -216,7 +216,7 @@ impl TestHost {
                 .await
                 .unwrap()
             {
-                found.push(format!(
+                texts.push(format!(
                     "{kind:?} {} {} {}",
                     record.key,
                     record.version,
@@ -224,11 +224,11 @@ impl TestHost {
                 ));
             }
         }
-        found
+        texts
     }
 
-    /// All that a tenant has and that is not about jobs: to be the same before and after something
-    /// that must do nothing.
+    /// All data of a tenant that is not about jobs, as text: for comparisons before and after
+    /// something that must change nothing.
     pub async fn everything(&self, memories: &[&str]) -> Vec<String> {
         let about_jobs = [RecordKind::Job, RecordKind::Progress];
         let kinds: Vec<RecordKind> = RecordKind::ALL
@@ -259,7 +259,7 @@ impl TestHost {
         all
     }
 
-    /// Waits for the end of a run.
+    /// Waits until a run has ended, and returns its last state.
     pub async fn has_ended(&self, run: &Run) -> Run {
         wait_for("the run ends", || async {
             let run = self.engine.run(&self.caller, run.id.as_str()).await;
@@ -293,14 +293,14 @@ impl TestHost {
         self.carry_on(&run).await
     }
 
-    /// Carries runs on until this one has ended.
+    /// Executes runs until this one has ended.
     pub async fn carry_on(&self, run: &Run) -> Run {
         let (_stop, stopping) = watch::channel(false);
         runner::start_runs(&self.engine, &stopping);
         self.has_ended(run).await
     }
 
-    /// What happened in a run, without its begin and its end, which tell of its own name and time.
+    /// The events of a run, without its first and last ones, which contain its id and time.
     pub async fn log(&self, run: &Run) -> Vec<String> {
         let (log, _) = self
             .engine
@@ -317,7 +317,7 @@ impl TestHost {
             .collect()
     }
 
-    /// A replay of a run that has ended.
+    /// Replays a run that has ended, and waits for the end of the replay.
     pub async fn replay(&self, run: &Run) -> Run {
         let fork = Fork {
             mode: ForkMode::Replay,

@@ -1,6 +1,6 @@
-//! What the tests of several crates share: the conformance suite of stores, a store that fails on
-//! purpose, hosts over a store that the environment chooses, private databases, repeatable chance,
-//! and one way to wait.
+//! Shared test set-up of several crates: the conformance suite of stores, a store that fails on
+//! purpose, hosts over a store that the environment chooses, private databases, repeatable random
+//! numbers, and one way to wait.
 //!
 //! Only tests use this crate: it is a development dependency and never part of the product.
 #![allow(
@@ -38,5 +38,5 @@ pub use wait::{deadline, wait_for, wait_until, wait_until_blocking};
 
 use remem_core::Timestamp;
 
-/// The instant at which the clock of a test stands at first.
+/// The first instant of the clock in a test.
 pub const NOON: Timestamp = Timestamp(1_700_000_000_000);

@@ -24,18 +24,18 @@ pub fn server_url() -> String {
     })
 }
 
-/// One database.
+/// A private database of a test.
 pub struct Database {
-    /// Its name on the server.
+    /// The database's name on the server.
     pub name: String,
-    /// As the superuser.
+    /// The URL for the superuser.
     pub admin_url: String,
-    /// As the application.
+    /// The URL for the application.
     pub app_url: String,
 }
 
 impl Database {
-    /// An empty one.
+    /// Creates a database without a schema.
     pub async fn empty() -> Database {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let count = COUNT.fetch_add(1, Ordering::SeqCst);
@@ -44,11 +44,10 @@ impl Database {
         Database::create(&connect(&server_url()).await, name).await
     }
 
-    /// One that the tests of a topic share and only read: the first of them fills it.
+    /// Opens a database that the tests of a topic share and only read: the first of them fills it.
     ///
-    /// cargo-nextest runs each test in a process of its own and tells it the id of the run, from
-    /// which the database has its name. Without nextest it is shared within the process by the
-    /// caller.
+    /// cargo-nextest runs each test in a separate process and passes it the id of the run, which
+    /// the database is named after. Without nextest the caller shares it within the process.
     pub async fn shared(topic: &str, fill: impl AsyncFnOnce(&Database)) -> Database {
         let Ok(run) = std::env::var("NEXTEST_RUN_ID") else {
             let database = Database::fresh().await;
@@ -83,10 +82,10 @@ impl Database {
 
     fn named(name: String) -> Database {
         let server = server_url();
-        let (place, _) = server.rsplit_once('/').unwrap();
-        let host = place.rsplit_once('@').unwrap().1;
+        let (authority, _) = server.rsplit_once('/').unwrap();
+        let host = authority.rsplit_once('@').unwrap().1;
         Database {
-            admin_url: format!("{place}/{name}"),
+            admin_url: format!("{authority}/{name}"),
             app_url: format!("postgres://{name}_app:{PASSWORD}@{host}/{name}"),
             name,
         }
@@ -98,19 +97,19 @@ impl Database {
             .unwrap();
     }
 
-    /// A migrated one.
+    /// Creates a migrated database.
     pub async fn fresh() -> Database {
         let database = Database::empty().await;
         database.migrate().await;
         database
     }
 
-    /// A store over it, as the application.
+    /// Opens a store over it, as the application.
     pub async fn open(&self) -> PostgresStore {
         PostgresStore::open(self.options(8)).await.unwrap()
     }
 
-    /// How a store over it is opened, with that many connections.
+    /// The options for a store over it, with that many connections.
     #[must_use]
     pub fn options(&self, connections: usize) -> Options {
         Options {
@@ -126,18 +125,18 @@ impl Database {
         }
     }
 
-    /// A plain connection as the superuser.
+    /// Opens a plain connection as the superuser.
     pub async fn admin(&self) -> Client {
         connect(&self.admin_url).await
     }
 
-    /// A plain connection as the application, which goes around the store.
+    /// Opens a plain connection as the application, which bypasses the store.
     pub async fn app(&self) -> Client {
         connect(&self.app_url).await
     }
 }
 
-/// A plain connection.
+/// Opens a plain connection to a database URL.
 pub async fn connect(url: &str) -> Client {
     let (client, driver) = tokio_postgres::connect(url, NoTls).await.unwrap();
     tokio::spawn(driver);

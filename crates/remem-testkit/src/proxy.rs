@@ -14,7 +14,7 @@ use tokio::sync::watch;
 use tokio::task::AbortHandle;
 use tokio::time::sleep;
 
-/// What the proxy does with a new connection.
+/// The treatment of a new connection.
 #[derive(Clone, Copy, PartialEq)]
 pub enum ProxyMode {
     /// Passes all bytes on in both directions.
@@ -25,23 +25,23 @@ pub enum ProxyMode {
     Hold,
     /// Closes the connection at once, unanswered.
     Refuse,
-    /// Passes everything on but the start-up parameter `options`, as a pooler may that is told to
-    /// ignore it.
+    /// Passes everything on except the start-up parameter `options`, like a pooler that is
+    /// configured to ignore it.
     DropOptions,
 }
 
 /// A running proxy, which ends with its test.
 pub struct Proxy {
-    /// The port on the loopback at which it listens.
+    /// The port that it listens on, on the loopback interface.
     pub port: u16,
-    /// What happens to connections from now on.
+    /// The treatment of connections from now on.
     pub mode: watch::Sender<ProxyMode>,
     accepted: watch::Sender<usize>,
     forwarding: Mutex<Vec<AbortHandle>>,
 }
 
 impl Proxy {
-    /// Starts a proxy in front of the server of a database URL; returns it with the URL that leads
+    /// Starts a proxy in front of the server of a database URL; returns it with a URL that leads
     /// through it.
     pub async fn in_front_of(url: &str) -> (Arc<Proxy>, String) {
         let (credentials, rest) = url.rsplit_once('@').unwrap();
@@ -92,8 +92,8 @@ impl Proxy {
         self.accepted.send_modify(|count| *count += 1);
     }
 
-    /// Treats new connections like this from now on, and cuts those that it forwards; held ones
-    /// stay held.
+    /// Treats new connections like this from now on, and closes those that it forwards; held ones
+    /// remain held.
     pub fn cut(&self, mode: ProxyMode) {
         self.mode.send_replace(mode);
         for task in self.forwarding.lock().unwrap().drain(..) {
@@ -101,18 +101,18 @@ impl Proxy {
         }
     }
 
-    /// Waits until so many connections were made, by whatever mode.
+    /// Waits until so many connections were made, in whatever mode.
     pub async fn has_accepted(&self, count: usize) {
         let mut accepted = self.accepted.subscribe();
         accepted.wait_for(|so_far| *so_far >= count).await.unwrap();
     }
 }
 
-/// The number that stands in place of a protocol version in a request for encryption.
+/// The number that a request for encryption has in place of a protocol version.
 const SSL_REQUEST: u32 = 80_877_103;
 
-/// Passes the start-up message on without its `options`. Encryption is declined, so that it can be
-/// read.
+/// Passes the start-up message on without its `options`. Encryption is declined, so that the
+/// message can be read.
 async fn forward_start(client: &mut TcpStream, server: &mut TcpStream) {
     loop {
         let length = client.read_u32().await.unwrap();

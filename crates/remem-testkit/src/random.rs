@@ -1,4 +1,4 @@
-//! Chance that can be repeated: a small generator and the seed that it starts from.
+//! Repeatable random numbers: a small generator and the seed that it starts from.
 
 use std::hash::{BuildHasher, Hasher};
 
@@ -21,13 +21,13 @@ impl Random {
         Random(seed)
     }
 
-    /// Another generator that follows from this one.
+    /// Returns another generator that is seeded from this one.
     #[must_use]
     pub fn branch(&mut self) -> Random {
         Random(self.next())
     }
 
-    /// The next number.
+    /// The next random number.
     #[allow(
         clippy::should_implement_trait,
         reason = "a generator never ends, so it is no iterator"
@@ -40,28 +40,28 @@ impl Random {
         z ^ (z >> 31)
     }
 
-    /// A number below `end`.
+    /// A random number below `end`.
     pub fn below(&mut self, end: u64) -> u64 {
         self.next() % end
     }
 
-    /// A place in a list of that length.
+    /// A random index into a list of that length.
     pub fn index(&mut self, length: usize) -> usize {
         (self.next() % length as u64) as usize
     }
 
-    /// One of a list.
+    /// A random element of a list.
     pub fn pick<T: Clone>(&mut self, of: &[T]) -> T {
         of[self.index(of.len())].clone()
     }
 
-    /// Yes, once in so many times.
+    /// Returns true once in so many times.
     pub fn one_in(&mut self, times: u64) -> bool {
         self.below(times) == 0
     }
 }
 
-/// The seed in `REMEM_TEST_SEED`, with which a failure is repeated.
+/// The seed in `REMEM_TEST_SEED`, which repeats a failure.
 #[must_use]
 pub fn given_seed() -> Option<u64> {
     let text = std::env::var("REMEM_TEST_SEED").ok()?;

@@ -1,4 +1,4 @@
-//! Which store a test runs on: SQLite in process memory, or a private PostgreSQL database when
+//! The store that a test runs on: SQLite in process memory, or a private PostgreSQL database when
 //! `REMEM_TEST_STORE=postgres`. The same tests run on both.
 
 use crate::postgres::Database;
@@ -7,24 +7,24 @@ use remem_store_sql::postgres::{Options, PostgresStore};
 use remem_store_sql::{Location, SqliteDirectory, SqliteStore};
 use std::sync::Arc;
 
-/// A store with its other faces.
+/// A store behind each of its interfaces.
 #[derive(Clone)]
 pub struct Storage {
-    /// Memory.
+    /// Entries, events and records of memories.
     pub store: Arc<dyn Store>,
-    /// Proposals under review.
+    /// Proposals that are under review.
     pub review: Arc<dyn Review>,
-    /// Tenants and keys.
+    /// Tenants and their keys.
     pub directory: Arc<dyn Directory>,
 }
 
-/// Whether this run is about PostgreSQL.
+/// Whether this run tests PostgreSQL.
 #[must_use]
 pub fn is_postgres() -> bool {
     std::env::var("REMEM_TEST_STORE").is_ok_and(|store| store == "postgres")
 }
 
-/// An empty store of the kind that the environment chooses.
+/// Opens an empty store of the kind that the environment chooses.
 pub async fn open() -> Storage {
     if is_postgres() {
         postgres().await
@@ -33,7 +33,7 @@ pub async fn open() -> Storage {
     }
 }
 
-/// SQLite at a location; its directory is in process memory.
+/// Opens SQLite at a location; its directory is in process memory.
 #[must_use]
 pub fn sqlite(location: Location) -> Storage {
     let store = Arc::new(SqliteStore::open(location, 1).unwrap());
@@ -46,7 +46,7 @@ pub fn sqlite(location: Location) -> Storage {
 
 async fn postgres() -> Storage {
     let options = Options {
-        // The clock of the test decides, not the machine's.
+        // The clock of the test is used, not that of the machine.
         local_ms: || 0,
         ..Database::fresh().await.options(4)
     };

@@ -1,4 +1,4 @@
-//! Waiting for what happens outside the test's own control: another process, a server, a task.
+//! Waits for events outside the test's own control: of another process, a server, a task.
 
 #![allow(
     clippy::disallowed_methods,
@@ -7,9 +7,9 @@
 
 use std::time::{Duration, Instant};
 
-/// How long a test waits for anything before it fails: 60 s, far more than a busy machine needs, so
-/// that reaching it means that the thing does not happen. `REMEM_TEST_DEADLINE_S` shortens it where
-/// most waits are expected to fail, as in `scripts/sabotage`.
+/// The longest time that a test waits for anything before it fails: 60 s, far more than a busy
+/// machine needs, so that reaching it means that the event does not happen. `REMEM_TEST_DEADLINE_S`
+/// shortens it where most waits are expected to fail, as in `scripts/sabotage`.
 #[must_use]
 pub fn deadline() -> Duration {
     let seconds = std::env::var("REMEM_TEST_DEADLINE_S").map_or(60, |seconds| {
@@ -20,10 +20,10 @@ pub fn deadline() -> Duration {
     Duration::from_secs(seconds)
 }
 
-/// How long to wait between two looks.
+/// The pause between two checks of a condition.
 const PAUSE: Duration = Duration::from_millis(5);
 
-/// Asks again and again until the answer is yes. Fails after [`deadline`].
+/// Checks a condition until it is true. Fails after [`deadline`].
 pub async fn wait_until<F>(what: &str, mut holds: impl FnMut() -> F)
 where
     F: Future<Output = bool>,
@@ -35,7 +35,7 @@ where
     }
 }
 
-/// Asks again and again until there is an answer. Fails after [`deadline`].
+/// Calls a function until it returns a value. Fails after [`deadline`].
 pub async fn wait_for<T, F>(what: &str, mut find: impl FnMut() -> F) -> T
 where
     F: Future<Output = Option<T>>,
@@ -50,7 +50,7 @@ where
     }
 }
 
-/// As [`wait_until`], where there is no async runtime.
+/// Like [`wait_until`], where there is no async runtime.
 #[track_caller]
 pub fn wait_until_blocking(what: &str, mut holds: impl FnMut() -> bool) {
     let begun = Instant::now();

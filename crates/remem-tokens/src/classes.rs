@@ -5,7 +5,7 @@
 
 use crate::flags::BLOCK;
 
-/// For each block of code points, which of `BLOCKS` has its classes.
+/// For each block of code points, the index in `BLOCKS` of its classes.
 static BLOCK_OF: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/block_of"));
 
 /// Blocks of classes, one byte a code point. The first one is that of code points below 256.

@@ -7,14 +7,14 @@ pub const HEAD: u8 = 1;
 pub const TAIL: u8 = 2;
 /// `[^\r\n\p{L}\p{N}]`: may stand before a word.
 pub const PREFIX: u8 = 4;
-/// `\p{N}`.
+/// `\p{N}`: the digits and other numbers.
 pub const NUMBER: u8 = 8;
-/// `\s`.
+/// `\s`: white space of any kind.
 pub const SPACE: u8 = 16;
-/// `[\r\n]`.
+/// `[\r\n]`: characters that end a line.
 pub const NEWLINE: u8 = 32;
-/// `[^\s\p{L}\p{N}]`.
+/// `[^\s\p{L}\p{N}]`: punctuation and other symbols.
 pub const SYMBOL: u8 = 64;
 
-/// How many code points share a block of the table of classes.
+/// The number of code points that share a block of the table of classes.
 pub const BLOCK: usize = 256;

@@ -1,11 +1,11 @@
-//! The hash of a token's bytes and what a slot of the hash table holds. The build script fills the
-//! table with the functions of this file, and `vocabulary` searches it with the same ones.
+//! The hash of a token's bytes and the contents of a slot of the hash table. The build script fills
+//! the table with the functions of this file, and `vocabulary` searches it with the same ones.
 
 /// The table has 2^19 slots for 199,998 tokens: a search that finds nothing, the usual end of one,
 /// looks at 1.8 slots.
 pub const SLOT_BITS: u32 = 19;
 
-/// How many slots the table has.
+/// The number of slots of the table.
 pub const SLOT_COUNT: usize = 1 << SLOT_BITS;
 
 /// A slot holds the offset of a token in its lower bits and eleven bits of the token's hash above

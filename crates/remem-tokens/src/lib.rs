@@ -1,14 +1,13 @@
 //! Counting tokens exactly as the o200k_base encoding does.
 //!
-//! This crate turns a text into a number and nothing else: it does not know what memory is, keeps
-//! no state and allocates only for pieces of more than 96 bytes without a break. The
-//! vocabulary and the classes of characters are static data which is used where it lies in the
-//! program, so the first count costs no more than the next one.
+//! This crate turns a text into a number and nothing else: it does not know memory, keeps no state
+//! and allocates only for pieces of more than 96 bytes without a break. The vocabulary and the
+//! classes of characters are static data that is used in place, so the first count costs no more
+//! than the next one.
 //!
 //! A text is counted in two steps. `split` cuts it into pieces (a word with the space before it, up
 //! to three digits, a run of punctuation), and `merge` counts the tokens of one piece by byte-pair
 //! merges. Tokens never reach across pieces.
-#![warn(missing_docs)]
 
 mod classes;
 mod flags;

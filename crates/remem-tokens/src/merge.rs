@@ -30,8 +30,8 @@ pub fn count(piece: &[u8]) -> usize {
 /// Merges in arrays: looks at all pairs for the lowest rank, merges, and closes the gap.
 fn count_short(piece: &[u8]) -> usize {
     let mut tokens = piece.len();
-    // The token `i` is `piece[starts[i]..starts[i + 1]]`; `ranks[i]` is the rank of what it and the
-    // next token would become.
+    // The token `i` is `piece[starts[i]..starts[i + 1]]`; `ranks[i]` is the rank of the token that
+    // it and the next one would become.
     let mut starts = [0_usize; SHORT + 1];
     let mut ranks = [NO_RANK; SHORT];
     for (index, start) in starts[..=tokens].iter_mut().enumerate() {
@@ -80,7 +80,7 @@ fn count_long(piece: &[u8], mut size: usize) -> usize {
 
 /// Counts the tokens of a piece in windows of a size, or returns `None` if they do not fit together.
 ///
-/// What makes this exact: tokens in a row are the tokens of their text if each two neighbours are
+/// Why this is exact: tokens in a row are the tokens of their text if each two neighbours are
 /// the tokens of theirs. (The first merge across the border of two of them would happen in the text
 /// of these two alone as well.) So a window may take over at the start of a token of the window
 /// before it, if both have the same token there: each token and the next one are then neighbours in
@@ -103,19 +103,20 @@ fn count_in_windows(piece: &[u8], size: usize) -> Option<usize> {
     Some(tokens + window.tokens_before(rest.len()).0)
 }
 
-/// A text as a row of tokens, known by the positions where they start.
+/// The tokens of a text, as the positions where they start.
 struct Row<'a> {
     piece: &'a [u8],
     /// The length of a token, at its first and at its last byte, so that neighbours are found in
     /// both directions. No token is longer than 128 bytes.
     lengths: Vec<u8>,
-    /// The rank of what the token that starts here and the next one would become.
+    /// The rank of the token that the one which starts here and the next one would become.
     ranks: Vec<u32>,
     /// The pairs that can be merged and some that no longer can, the lowest rank first.
     queue: BinaryHeap<Reverse<Pair>>,
 }
 
-/// A pair of neighbours: the rank of what they would become and the start of the first one.
+/// A pair of neighbours: the rank of the token that they would become, and the start of the first
+/// one.
 type Pair = (u32, usize);
 
 impl Row<'_> {
@@ -174,7 +175,7 @@ impl Row<'_> {
         usize::from(self.lengths[start])
     }
 
-    /// How many tokens end at this position or before it, and where the next one starts.
+    /// The number of tokens that end at this position or before it, and the start of the next one.
     fn tokens_before(&self, position: usize) -> (usize, usize) {
         let mut tokens = 0;
         let mut start = 0;

@@ -63,13 +63,13 @@ fn word(text: &str, start: usize, class: u8, next: usize) -> Option<usize> {
     letters.upper_end
 }
 
-/// How far the letters of a word reach.
+/// The ends of the letters of a word, by both alternatives.
 #[derive(Default)]
 struct Letters {
     /// The end by the first alternative: any head, then at least one character of the tail.
     lower_end: Option<usize>,
-    /// The end of a head alone, which is what the second alternative matches where the first one
-    /// does not.
+    /// The end of a head alone: the match of the second alternative where the first one does not
+    /// match.
     upper_end: Option<usize>,
 }
 
@@ -123,7 +123,7 @@ fn number(text: &str, mut position: usize) -> usize {
     position
 }
 
-/// ` ?[^\s\p{L}\p{N}]+[\r\n/]*`
+/// ` ?[^\s\p{L}\p{N}]+[\r\n/]*`: symbols with the space before and the line breaks after them.
 fn symbols(text: &str, start: usize, class: u8, next: usize) -> Option<usize> {
     let bytes = text.as_bytes();
     let first = if bytes[start] == b' ' { next } else { start };
@@ -142,8 +142,9 @@ fn symbols(text: &str, start: usize, class: u8, next: usize) -> Option<usize> {
     Some(end + after)
 }
 
-/// The last three alternatives: up to the last newline; else all of it at the end of the text; else
-/// all but the last character, which goes with what follows it, unless it is the only one.
+/// The last three alternatives: up to the last newline; else all of the white space at the end of
+/// the text; else all but its last character, which belongs to the next piece, unless it is the
+/// only one.
 fn white_space(text: &str, start: usize) -> usize {
     let mut position = start;
     let mut last = start;

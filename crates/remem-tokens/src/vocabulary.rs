@@ -1,4 +1,4 @@
-//! The vocabulary: which byte strings are tokens, and which of two tokens has the lower rank.
+//! The vocabulary: the byte strings that are tokens, and their ranks.
 
 use crate::hash::{OFFSET_MAX, first_slot, hash, next_slot, tag};
 
@@ -13,7 +13,7 @@ static SLOTS: &[[u8; 4]] = include_bytes!(concat!(env!("OUT_DIR"), "/slots"))
 /// The length of the longest token in bytes.
 const LONGEST: usize = 128;
 
-/// Stands for the rank of a byte string that is no token, and is higher than every rank.
+/// The rank of a byte string that is no token. It is higher than every rank.
 pub const NO_RANK: u32 = u32::MAX;
 
 /// Returns a number for a token that is lower for tokens of lower rank, or `NO_RANK` if the bytes
@@ -49,7 +49,7 @@ fn token_at(offset: u32) -> &'static [u8] {
     &TOKENS[start..start + length]
 }
 
-/// All tokens, for tests.
+/// Iterates over all tokens, for tests.
 #[cfg(test)]
 pub fn tokens() -> impl Iterator<Item = &'static [u8]> {
     let mut rest = TOKENS;

@@ -1,5 +1,5 @@
-//! Errors on the wire: one envelope, one table of codes. The only place that maps a problem to a
-//! status.
+//! Errors on the wire: one envelope, and one table of codes. No other file maps a problem to an
+//! HTTP status.
 
 use remem_core::permission::UnknownPermission;
 use remem_core::sabotage;
@@ -26,11 +26,11 @@ pub struct ErrorBody {
 /// A failed call as a client sees it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Failure {
-    /// HTTP status.
+    /// HTTP status of the response.
     pub status: u16,
-    /// When to try again, in seconds.
+    /// Number of seconds after which the client should try again.
     pub retry_after: Option<u32>,
-    /// The envelope.
+    /// Envelope with the stable code.
     pub body: ErrorBody,
 }
 
@@ -45,19 +45,19 @@ impl std::error::Error for Failure {}
 /// Everything that can go wrong with a request.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Problem {
-    /// Refused by the core; the caller can mend it.
+    /// The request breaks a rule of the core; the caller can correct it.
     Rejected(Rejection),
-    /// The body is not JSON of the right shape. `hint` names a field or a place, never a value;
-    /// `pointer` leads to the place, where it is known.
+    /// The body is not JSON of the right shape. `hint` names a field or a position, never a value;
+    /// `pointer` is a JSON pointer to the wrong value, if that is known.
     MalformedBody {
         hint: String,
         pointer: Option<String>,
     },
     /// The query string is not of the right shape.
     MalformedQuery { hint: String },
-    /// A key is asked for with a scope that this host does not know.
+    /// A new key is to have a scope that this host does not know.
     UnknownScope,
-    /// The body is larger than the host takes.
+    /// The body is larger than the host accepts.
     BodyTooLarge { limit: u64 },
     /// The body did not arrive in time.
     BodyTooSlow,
@@ -65,90 +65,90 @@ pub enum Problem {
     MalformedHost,
     /// The body is not `application/json`.
     UnsupportedMediaType,
-    /// No key, or an unknown one.
+    /// The request has no key, or an unknown one.
     Unauthenticated,
-    /// The key's time is over.
+    /// The key or token has expired.
     KeyExpired,
-    /// The key was revoked.
+    /// The key has been revoked.
     KeyRevoked,
-    /// The key lacks a scope.
+    /// The key lacks the scope that the request needs.
     Forbidden(Permission),
-    /// The caller claims more trust than its key may vouch for. It is no mistake in the request: with
-    /// another key it can be done.
+    /// The caller claims more trust than its key may vouch for. The request itself is valid: with
+    /// another key it would succeed.
     TrustTooHigh { claimed: Trust, most: Trust },
-    /// The thing named does not exist, or is not the caller's: both get the same answer, byte for
-    /// byte.
+    /// The named resource does not exist, or belongs to another caller: both get the same answer,
+    /// byte for byte.
     NotFound(&'static str),
-    /// No such webhook, or not the caller's.
+    /// The webhook does not exist, or belongs to another tenant.
     NoWebhook,
-    /// No such method here.
+    /// The path does not support the request's method.
     MethodNotAllowed,
-    /// Somebody else was first.
+    /// Another write changed the same data first.
     Conflict,
-    /// `If-Match` does not name the version that is there.
+    /// `If-Match` does not name the current version of the file.
     FileConflict { current_version: u64 },
-    /// The workspace file is larger than the host keeps.
+    /// The workspace file is larger than the host stores.
     FileTooLarge { limit: u64 },
-    /// No workflow of that name.
+    /// There is no workflow of that name.
     UnknownWorkflow,
-    /// The run has ended.
+    /// The run has ended, so that it cannot be changed any more.
     RunEnded { status: &'static str },
-    /// The run has not ended.
+    /// The run has not ended yet, so that it cannot be forked.
     RunGoesOn,
     /// The run has no event at that position.
     UnknownSequence,
-    /// What a replay would have to read is gone.
+    /// Data that a replay would have to read is gone.
     ReplayUnavailable {
         from_seq: u64,
         source_run: String,
         reason: &'static str,
     },
-    /// The job has ended.
+    /// The job has ended, so that it cannot be cancelled.
     JobEnded { state: &'static str },
-    /// The commitment does not stand so that this could be done with it.
+    /// The commitment is in a state that does not allow the change.
     CommitmentState { state: &'static str },
-    /// A pass cannot do what it is asked for. The code is the pass's own.
+    /// A pass refuses the requested work. The code is the pass's own.
     WorkRefused {
         code: &'static str,
         details: serde_json::Map<String, serde_json::Value>,
     },
-    /// It cannot be done to a proposal in this state.
+    /// The proposal is in a state that does not allow the change.
     ProposalState { state: &'static str },
-    /// The artifact is not the one that the caller names.
+    /// The digest that the caller names is not that of the newest revision's artifact.
     ProposalStale,
-    /// The artifact is not what its kind asks for.
+    /// The artifact is not valid for its kind.
     ProposalMalformed(Rejection),
-    /// By the rules of today the artifact holds a secret.
+    /// The artifact holds a secret by the present redaction rules.
     ProposalHoldsSecret,
-    /// Something of the name is installed already.
+    /// Another artifact of the same name is installed already.
     ProposalInstallConflict,
     /// No gate is open for the newest revision.
     ProposalGateClosed,
     /// The key may not decide about the proposal.
     ProposalDenied { reason: &'static str },
-    /// The archive was there; its bytes were erased.
+    /// The archive existed, but its bytes were erased.
     ArchiveErased,
     /// The vault has a secret of this name.
     SecretExists,
     /// A secret of the tenant cannot be opened.
     VaultLocked,
-    /// The mode or feature asked for is not one this host has.
+    /// This host does not have the mode or feature that the request needs.
     NotProvided { what: &'static str },
-    /// `atLeast` was not reached in time.
+    /// The revision of `atLeast` was not reached in time.
     NotReached,
     /// Too many event streams of this tenant are open.
     TooManyFeeds { limit: u64 },
-    /// Too many writes are waiting.
+    /// Too many writes are waiting for the storage.
     Busy,
     /// The storage is full.
     Full,
-    /// The storage cannot be used now.
+    /// The storage cannot be used at the moment.
     Unavailable,
     /// Passes fail for every tenant.
     PassesFail,
-    /// The host is stopping.
+    /// The host is stopping and takes no more requests.
     Stopping,
-    /// A bug.
+    /// The host has a bug or damaged data; the log says more.
     Internal,
 }
 
@@ -199,8 +199,8 @@ impl From<Problem> for Failure {
 }
 
 impl Problem {
-    /// A body that is JSON of the right shape and cannot be all the same: `pointer` leads to the
-    /// value at fault.
+    /// Returns the problem of a body that is JSON of the right shape, but not valid: `pointer` is a
+    /// JSON pointer to the wrong value.
     #[must_use]
     pub fn malformed(pointer: &str, hint: impl Into<String>) -> Problem {
         Problem::MalformedBody {
@@ -445,8 +445,9 @@ impl Problem {
     }
 }
 
-/// A readable hint from a JSON error: where and what kind, never the offending value. serde's own
-/// texts quote unknown field names and wrong values, which a caller may have filled with anything.
+/// Returns a readable hint from a JSON error: the position and kind of the error, never the wrong
+/// value. serde's own texts quote unknown field names and wrong values, which a caller may have
+/// filled with anything.
 #[must_use]
 pub fn json_hint(error: &serde_json::Error) -> String {
     use serde_json::error::Category;
@@ -463,10 +464,10 @@ pub fn json_hint(error: &serde_json::Error) -> String {
     }
 }
 
-/// The same for the error text of a query string.
+/// Returns the same kind of hint for the error text of a query string.
 #[must_use]
 pub fn query_hint(text: &str) -> String {
-    // The last of these words is serde's: what comes before may be the caller's.
+    // The last occurrence of these words is serde's own: the text before it may be the caller's.
     match text.rsplit_once("expected one of ") {
         Some((_, known)) if text.contains("unknown variant") => {
             format!("unknown value; known values are {known}")
@@ -481,10 +482,10 @@ pub fn query_hint(text: &str) -> String {
     }
 }
 
-/// The same for the text of a serde error alone.
+/// Returns the same kind of hint for the text of a serde error without a position.
 #[must_use]
 pub fn data_hint(text: &str) -> String {
-    // Texts of serde that name only our own fields are safe to pass on.
+    // Texts of serde that name only fields of this host are safe to pass on.
     for safe in [
         "missing field `",
         "duplicate field `",
@@ -497,7 +498,7 @@ pub fn data_hint(text: &str) -> String {
             return text.split(" at line").next().unwrap_or(safe).to_owned();
         }
     }
-    // The last of these words is serde's: what comes before may be the caller's.
+    // The last occurrence of these words is serde's own: the text before it may be the caller's.
     if let Some((_, expected)) = sabotage!(
         "an-error-hint-echoes-what-was-sent",
         text.rsplit_once("expected one of "),

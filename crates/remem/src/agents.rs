@@ -1,5 +1,5 @@
-//! Agents for the whole host: reads the folder of manifests at the start. A bad one stops the
-//! start, with its file's name and the reason.
+//! Agents for the whole host: reads the folder of manifests at start. An invalid manifest stops the
+//! start, with the name of its file and the reason.
 
 use anyhow::{Context, ensure};
 use remem_core::Policy;
@@ -9,7 +9,7 @@ use remem_wire::error::json_hint;
 use std::fs;
 use std::path::{Component, Path};
 
-/// The agents of every `*.json` in the folder, by file name.
+/// Reads the agents of every `*.json` file in the folder, in the order of file names.
 pub fn read(folder: &Path, policy: &Policy) -> anyhow::Result<Vec<Agent>> {
     let place = || format!("cannot read the folder of agents {}", folder.display());
     let mut files = Vec::new();
@@ -26,27 +26,30 @@ pub fn read(folder: &Path, policy: &Policy) -> anyhow::Result<Vec<Agent>> {
     files.sort();
     let mut agents: Vec<Agent> = Vec::new();
     for file in &files {
-        let agent = one(folder, file, policy).with_context(|| bad(file))?;
+        let agent = read_agent(folder, file, policy).with_context(|| file_context(file))?;
         ensure!(
             agents.iter().all(|other| other.id() != agent.id()),
             "{}: another file has the same agentId",
-            bad(file)
+            file_context(file)
         );
         agents.push(agent);
     }
-    // The files may name each other in any order.
+    // Agents may name peers in any order of files, so peers are checked once all files are read.
     for (file, agent) in files.iter().zip(&agents) {
-        agent.check_peers(&agents).with_context(|| bad(file))?;
+        agent
+            .check_peers(&agents)
+            .with_context(|| file_context(file))?;
     }
     Ok(agents)
 }
 
-fn bad(file: &Path) -> String {
+fn file_context(file: &Path) -> String {
     format!("the agent in {} cannot be installed", file.display())
 }
 
-fn one(folder: &Path, file: &Path, policy: &Policy) -> anyhow::Result<Agent> {
-    let text = bounded(file, policy)?;
+/// Reads one manifest, and the file with its prompt if it names one.
+fn read_agent(folder: &Path, file: &Path, policy: &Policy) -> anyhow::Result<Agent> {
+    let text = read_bounded(file, policy)?;
     let install = AgentInstall::from_file(&text)
         .map_err(|error| anyhow::anyhow!("it is not valid: {}", json_hint(&error)))?;
     let agent = Agent::new(install.into(), policy)?;
@@ -60,7 +63,7 @@ fn one(folder: &Path, file: &Path, policy: &Policy) -> anyhow::Result<Agent> {
         inside,
         "systemPromptRef must be the path of a file beside the manifest"
     );
-    let prompt = bounded(&folder.join(name), policy)
+    let prompt = read_bounded(&folder.join(name), policy)
         .context("systemPromptRef must be the path of a file beside the manifest")?;
     let prompt = String::from_utf8(prompt)
         .ok()
@@ -72,7 +75,8 @@ fn one(folder: &Path, file: &Path, policy: &Policy) -> anyhow::Result<Agent> {
     Ok(agent.with_prompt(&prompt))
 }
 
-fn bounded(file: &Path, policy: &Policy) -> anyhow::Result<Vec<u8>> {
+/// Reads a file, and fails if it is larger than an agent may be.
+fn read_bounded(file: &Path, policy: &Policy) -> anyhow::Result<Vec<u8>> {
     let limit = policy.agent_bytes_max;
     let text = fs::read(file).with_context(|| format!("cannot read {}", file.display()))?;
     ensure!(

@@ -1,5 +1,5 @@
-//! Configuration: built-in values, then a TOML file, then `REMEM_<SECTION>__<KEY>` in the
-//! environment, then flags. Unknown keys are refused, so that a typo is never silently ignored.
+//! The configuration: defaults, overridden by a TOML file, then by `REMEM_<SECTION>__<KEY>` in the
+//! environment, then by flags. Unknown keys are refused, so that a typo is never silently ignored.
 
 mod embedder;
 mod profiles;
@@ -24,7 +24,7 @@ use std::path::PathBuf;
 
 const HOUR_MS: i64 = 3_600_000;
 
-/// Everything that can be set.
+/// All settings of a host, by section.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Config {
@@ -48,41 +48,41 @@ pub struct Config {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Server {
-    /// Address and port.
+    /// Address and port to listen on.
     pub listen: String,
-    /// Show metrics without a key.
+    /// Whether `/metrics` needs no key.
     pub metrics_public: bool,
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Storage {
-    /// `embedded` or `memory`.
+    /// Kind of store without a database: `embedded` (files) or `memory`.
     pub store: String,
     /// Folder of the embedded store.
     pub data_dir: PathBuf,
     /// Database URL; the embedded store if absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub database: Option<String>,
-    /// Connections that read one tenant's file at once.
+    /// Number of connections that read one tenant's file at once.
     pub readers: usize,
-    /// Connections to the database for requests.
+    /// Number of connections to the database for requests.
     pub connections: usize,
-    /// How long anybody waits for one of them, opening it included, in milliseconds; a request
+    /// Longest wait for a database connection, including its opening, in milliseconds; a request
     /// waits until its deadline if that comes first.
     pub wait_ms_max: u64,
-    /// How many requests of one tenant wait for one of them at a time.
+    /// Maximum number of requests of one tenant that wait for a database connection.
     pub waiters_max: usize,
-    /// How long a database transaction may take, in milliseconds.
+    /// Longest time that a database transaction may take, in milliseconds.
     pub deadline_ms: u64,
     /// Database URL for passes, if the worker's role has a login of its own.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub worker_database: Option<String>,
-    /// File with the 32 bytes of the host's secret; in the database if absent.
+    /// File with the 32 bytes of the host's secret; it is in the database if absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub host_key_file: Option<PathBuf>,
-    /// How long copies of the storage are kept, in days; reports of what was forgotten tell until
-    /// when they hold it.
+    /// Number of days for which backups of the storage are kept; erasure reports say until when
+    /// backups hold what was erased.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub backups_kept_days: Option<u32>,
 }
@@ -90,10 +90,9 @@ pub struct Storage {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Redaction {
-    /// What happens to text shaped like a secret in tenants created from now on: redact, flag or
-    /// off.
+    /// Treatment of text shaped like a secret in tenants created from now on: redact, flag or off.
     pub shapes: String,
-    /// Registered secrets, one JSON object {"secretId", "secret", "tenant"?} a line.
+    /// File of registered secrets, one JSON object {"secretId", "secret", "tenant"?} per line.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub secrets_file: Option<PathBuf>,
 }
@@ -107,36 +106,36 @@ pub struct Auth {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Jwt {
-    /// Who makes tokens; none are accepted if absent.
+    /// Issuer of the tokens (`iss`); no tokens are accepted if absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub issuer: Option<String>,
-    /// What this host is called in them.
+    /// Name of this host in tokens (`aud`).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub audience: Option<String>,
     /// File or URL of the issuer's public keys.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub jwks: Option<String>,
-    /// How tokens may be signed.
+    /// Algorithms that tokens may be signed with.
     pub algorithms: Vec<String>,
-    /// How far the issuer's clock may be off.
+    /// Tolerated difference between the issuer's clock and this host's.
     pub leeway_seconds: u32,
-    /// The tenant of all tokens; each names its own if absent.
+    /// The tenant of all tokens; each token names its own if absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tenant: Option<String>,
-    /// The claim with the tenant.
+    /// Name of the claim with the tenant.
     pub tenant_claim: String,
-    /// The claim with the scopes.
+    /// Name of the claim with the scopes.
     pub scope_claim: String,
-    /// The claim that says who it speaks for.
+    /// Name of the claim with the principal.
     pub principal_claim: String,
-    /// The most that whoever comes with a token may vouch for.
+    /// Highest trust that the bearer of a token may vouch for.
     pub trust: String,
 }
 
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Agents {
-    /// Folder of manifests that are installed for the whole host.
+    /// Folder with the manifests of agents for the whole host.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub dir: Option<PathBuf>,
 }
@@ -144,35 +143,35 @@ pub struct Agents {
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Webhooks {
-    /// Plain HTTP and private addresses are allowed: for tests and closed networks.
+    /// Whether plain HTTP and private addresses are allowed: for tests and closed networks.
     pub allow_private: bool,
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Proposals {
-    /// How a proposal comes to have an effect: `direct-rbac` or `approval-gate`.
+    /// Way in which a proposal takes effect: `direct-rbac` or `approval-gate`.
     pub activation: String,
-    /// Approvals that a gate needs.
+    /// Number of approvals that a gate needs.
     pub quorum: u32,
-    /// A role that whoever decides must have.
+    /// Role that a principal needs to decide about proposals.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub required_role: Option<String>,
-    /// A scope that whoever decides must have beside proposals:apply.
+    /// Scope that a principal needs to decide about proposals, besides proposals:apply.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub required_scope: Option<String>,
-    /// How long a gate stays open, in hours.
+    /// Time for which a gate stays open, in hours.
     pub gate_timeout_hours: u32,
-    /// Keys with proposals:override may go past the quorum.
+    /// Whether keys with proposals:override may install a proposal without its quorum.
     pub override_bypasses_quorum: bool,
-    /// The time zone by whose clocks the host looks for routines.
+    /// Time zone in which the host looks for routines.
     pub zone: String,
 }
 
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Vault {
-    /// File with the key that seals secrets: 32 bytes, or 64 hexadecimal digits.
+    /// File with the key that seals the vault's secrets: 32 bytes, or 64 hexadecimal digits.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub key_file: Option<PathBuf>,
 }
@@ -180,26 +179,26 @@ pub struct Vault {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Model {
-    /// Where an OpenAI-compatible endpoint begins, such as `http://127.0.0.1:11434/v1`; no model if
-    /// absent.
+    /// Base URL of an OpenAI-compatible endpoint, such as `http://127.0.0.1:11434/v1`; there is no
+    /// model if absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub base_url: Option<String>,
-    /// What the model is called there.
+    /// Name of the model at the endpoint.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// The secret of a tenant's vault that is sent as key; none is sent if absent.
+    /// Name of the secret in a tenant's vault that is sent as key; none is sent if absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub key_secret: Option<String>,
-    /// How long a call may take, in milliseconds.
+    /// Longest time that a call may take, in milliseconds.
     pub timeout_ms: u64,
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Commitments {
-    /// What becomes of promises where a tenant has no rules of its own: `auto`, `confirm` or `off`.
+    /// Treatment of promises in tenants without rules of their own: `auto`, `confirm` or `off`.
     pub arm: String,
-    /// By whose clocks times are meant there: the name of a time zone.
+    /// Time zone of times in such promises.
     pub zone: String,
 }
 
@@ -224,9 +223,9 @@ pub struct Limits {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Log {
-    /// `text` or `json`.
+    /// Format of log lines: `text` or `json`.
     pub format: String,
-    /// error, warn, info, debug, trace, or a filter such as `info,remem_engine=debug`.
+    /// Level (error, warn, info, debug or trace), or a filter such as `info,remem_engine=debug`.
     pub level: String,
 }
 
@@ -322,7 +321,7 @@ impl Default for Commitments {
 }
 
 impl Commitments {
-    /// The rules these settings make.
+    /// Returns the commitment rules that these settings describe.
     pub fn rules(&self) -> anyhow::Result<CommitmentRules> {
         let arm = Arm::ALL
             .into_iter()
@@ -367,7 +366,7 @@ impl Default for Log {
     }
 }
 
-/// Variables with the prefix that are not configuration: flags read them, or `serve` does.
+/// Environment variables with the prefix that are not settings: flags read them, or `serve` does.
 const NOT_CONFIG: [&str; 8] = [
     "bootstrap_key",
     "config",
@@ -379,7 +378,7 @@ const NOT_CONFIG: [&str; 8] = [
     "vault_key",
 ];
 
-/// The effective configuration.
+/// Loads the effective configuration. `serve` has the flags of `remem serve`.
 pub fn load(global: &Global, serve: Option<&Serve>) -> anyhow::Result<Config> {
     let mut figment = Figment::from(Serialized::defaults(Config::default()));
     if let Some(file) = &global.config {
@@ -407,6 +406,7 @@ pub fn load(global: &Global, serve: Option<&Serve>) -> anyhow::Result<Config> {
     Ok(config)
 }
 
+/// Overrides a setting by a flag, if the flag is given.
 fn set(value: &mut String, flag: &Option<String>) {
     if let Some(flag) = flag {
         value.clone_from(flag);
@@ -414,7 +414,7 @@ fn set(value: &mut String, flag: &Option<String>) {
 }
 
 impl Config {
-    /// For showing: a URL keeps its user and place, not its password.
+    /// Returns the configuration for display: passwords in URLs are masked.
     #[must_use]
     pub fn without_passwords(mut self) -> Config {
         let urls = [
@@ -428,7 +428,7 @@ impl Config {
         self
     }
 
-    /// How it is decided about proposals.
+    /// Returns the settings of proposals, once they are checked.
     pub fn proposals(&self) -> anyhow::Result<Settings> {
         let p = &self.proposals;
         let activation = Activation::parse(&p.activation)
@@ -470,12 +470,12 @@ impl Config {
         })
     }
 
-    /// How the agents of which memories remember.
+    /// Returns the declared memory profiles, once they are checked.
     pub fn profiles(&self) -> anyhow::Result<Profiles> {
         profiles::profiles(&self.profiles)
     }
 
-    /// The policy these settings make.
+    /// Returns the policy that these settings describe, once they are checked.
     pub fn policy(&self) -> anyhow::Result<Policy> {
         let l = &self.limits;
         anyhow::ensure!(
@@ -520,18 +520,19 @@ impl Config {
     }
 }
 
+/// Masks the password in a URL. A text that is not a URL is masked whole.
 fn without_password(url: &str) -> String {
     let Some((scheme, rest)) = url.split_once("://") else {
         return "(not a URL)".to_owned();
     };
     let end = rest.find(['/', '?']).unwrap_or(rest.len());
-    let Some((user, place)) = rest[..end].rsplit_once('@') else {
+    let Some((user, host)) = rest[..end].rsplit_once('@') else {
         return url.to_owned();
     };
     let shown = user
         .split_once(':')
         .map_or(user.to_owned(), |(name, _)| format!("{name}:***"));
-    format!("{scheme}://{shown}@{place}{}", &rest[end..])
+    format!("{scheme}://{shown}@{host}{}", &rest[end..])
 }
 
 #[cfg(test)]
@@ -556,14 +557,14 @@ mod tests {
         }
     }
 
-    /// Every setting with its whole name, however deep its section lies.
-    fn leaves(place: &str, table: &toml::Table) -> Vec<(String, String)> {
-        let of = |(key, value): (&String, &toml::Value)| match value {
-            toml::Value::Table(section) => leaves(&format!("{place}{key}."), section),
-            toml::Value::String(text) => vec![(format!("{place}{key}"), text.clone())],
-            other => vec![(format!("{place}{key}"), other.to_string())],
+    /// Returns every setting by its full name, with its value; sections may be nested.
+    fn leaves(prefix: &str, table: &toml::Table) -> Vec<(String, String)> {
+        let settings = |(key, value): (&String, &toml::Value)| match value {
+            toml::Value::Table(section) => leaves(&format!("{prefix}{key}."), section),
+            toml::Value::String(text) => vec![(format!("{prefix}{key}"), text.clone())],
+            other => vec![(format!("{prefix}{key}"), other.to_string())],
         };
-        table.iter().flat_map(of).collect()
+        table.iter().flat_map(settings).collect()
     }
 
     #[test]

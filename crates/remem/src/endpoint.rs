@@ -1,9 +1,9 @@
-//! One HTTP endpoint that the operator configured: a language model's, or that of a maker of
-//! vectors. The operator names the address, so that a server on this machine or in a private
-//! network is as good as a public one; tenants have no say in it.
+//! The HTTP endpoint of a language model or an embedding model that the operator configured. Since
+//! the operator names the address, a server on this machine or in a private network is allowed;
+//! tenants cannot change it.
 //!
-//! It follows no redirect and uses no proxy: the key goes to the address that was configured and
-//! nowhere else. It never logs a key, a question or an answer, and it never asks twice.
+//! It follows no redirect and uses no proxy: the key goes to the configured address and nowhere
+//! else. It never logs a key, a request or a response, and it never retries.
 
 use anyhow::{Context, ensure};
 use remem_core::sabotage;
@@ -18,33 +18,33 @@ use zeroize::Zeroizing;
 const CONNECT: Duration = Duration::from_secs(5);
 const NAME_CHARS_MAX: usize = 200;
 
-/// Where questions go, and how long an answer may take.
+/// The endpoint's address and the limits of its responses.
 pub struct Endpoint {
     url: Url,
     timeout: Duration,
-    /// Bytes of an answer at the most, whatever it holds.
+    /// Maximum number of bytes of a response, whatever it holds.
     bytes_max: usize,
-    /// Made on first use: most commands never ask, and reading the machine's certificates takes a
-    /// while.
+    /// Built on first use: most commands never send a request, and reading the machine's
+    /// certificates takes a while. `None` if it cannot be built.
     client: OnceLock<Option<reqwest::Client>>,
 }
 
-/// Why there is no answer. Names a class, never an address or a text.
+/// The reason why there is no response: a class, never an address or a text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unanswered {
-    /// Nobody answered in time.
+    /// No response arrived within the timeout.
     Timeout,
-    /// No connection, or it broke.
+    /// The connection could not be opened, or broke.
     Unreachable,
-    /// An answer with a status other than 200.
+    /// The response has a status other than 200.
     Status(u16),
-    /// An answer that is too long.
+    /// The response is longer than the endpoint's limit.
     TooLarge,
 }
 
 impl Endpoint {
-    /// The endpoint `path` behind the `base_url` of a section of the configuration. Errors name a
-    /// key, never its value.
+    /// Returns the endpoint `path` behind the `base_url` of a section of the configuration. Errors
+    /// name a setting, never its value.
     pub fn new(
         section: &str,
         base: &str,
@@ -66,13 +66,13 @@ impl Endpoint {
         })
     }
 
-    /// How long an answer may take.
+    /// Returns the time within which a response must arrive.
     #[must_use]
     pub fn timeout(&self) -> Duration {
         self.timeout
     }
 
-    /// Asks once and returns the body of the answer.
+    /// Sends one request and returns the body of the response.
     pub async fn ask(
         &self,
         question: &Value,
@@ -82,7 +82,7 @@ impl Endpoint {
         if let Some(key) = key {
             request = request.header(AUTHORIZATION, key);
         }
-        let response = request.send().await.map_err(|error| class(&error))?;
+        let response = request.send().await.map_err(|error| error_class(&error))?;
         if response.status() != StatusCode::OK {
             return Err(Unanswered::Status(response.status().as_u16()));
         }
@@ -91,7 +91,7 @@ impl Endpoint {
 
     fn client(&self) -> Result<&reqwest::Client, Unanswered> {
         let client = self.client.get_or_init(|| {
-            // Fails only if a provider is installed already, which is as good.
+            // Fails only if a provider is installed already, which serves as well.
             let _ = rustls::crypto::ring::default_provider().install_default();
             let built = sabotage!("the-model-s-key-follows-redirects", reqwest::Client::builder()
                 .redirect(reqwest::redirect::Policy::none()), reqwest::Client::builder())
@@ -108,7 +108,11 @@ impl Endpoint {
 
     async fn read(&self, mut response: Response) -> Result<Vec<u8>, Unanswered> {
         let mut body = Vec::new();
-        while let Some(chunk) = response.chunk().await.map_err(|error| class(&error))? {
+        while let Some(chunk) = response
+            .chunk()
+            .await
+            .map_err(|error| error_class(&error))?
+        {
             if sabotage!(
                 "a-server-answers-for-ever",
                 body.len() + chunk.len() > self.bytes_max,
@@ -122,8 +126,8 @@ impl Endpoint {
     }
 }
 
-/// Where questions go. A key sent over plain HTTP could be read on the way, so that is for this
-/// machine alone.
+/// Returns the URL of the endpoint. A key sent over plain HTTP could be read on its way, so plain
+/// HTTP is allowed only to this machine.
 fn address(section: &str, base: &str, path: &str) -> anyhow::Result<Url> {
     let url: Option<Url> = base
         .parse()
@@ -156,7 +160,7 @@ fn address(section: &str, base: &str, path: &str) -> anyhow::Result<Url> {
     Ok(url)
 }
 
-/// Whether the URL leads to this machine.
+/// Returns whether the URL leads to this machine.
 pub fn is_loopback(url: &Url) -> bool {
     let host = url.host_str().unwrap_or_default();
     let address: Option<IpAddr> = host
@@ -167,7 +171,7 @@ pub fn is_loopback(url: &Url) -> bool {
     host == "localhost" || address.is_some_and(|address| address.is_loopback())
 }
 
-/// What a model is called behind an endpoint, if that can be a name.
+/// Returns the configured name of a model behind an endpoint, if it is valid.
 pub fn name(section: &str, name: Option<&String>) -> anyhow::Result<String> {
     let name = name.with_context(|| format!("{section}.base_url needs {section}.name"))?;
     let chars = name.chars().count();
@@ -178,8 +182,8 @@ pub fn name(section: &str, name: Option<&String>) -> anyhow::Result<String> {
     Ok(name.clone())
 }
 
-/// The header that carries a key; none for one that cannot be a header. Marked as sensitive: no
-/// library on the way prints it.
+/// Returns the header value for a key; `None` for a key that cannot be in a header. The value is
+/// marked as sensitive, so that no HTTP library prints it.
 pub fn bearer(key: &str) -> Option<HeaderValue> {
     let text = Zeroizing::new(format!("Bearer {key}"));
     let mut value = HeaderValue::from_str(&text).ok()?;
@@ -187,7 +191,7 @@ pub fn bearer(key: &str) -> Option<HeaderValue> {
     Some(value)
 }
 
-fn class(error: &reqwest::Error) -> Unanswered {
+fn error_class(error: &reqwest::Error) -> Unanswered {
     if error.is_timeout() {
         Unanswered::Timeout
     } else {

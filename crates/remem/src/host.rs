@@ -1,5 +1,5 @@
-//! Puts an engine together from the configuration: keys, store, directory, secrets. Used by `serve`
-//! and by commands that open the store themselves.
+//! Builds an engine from the configuration: keys, store, directory and secrets. Used by `serve` and
+//! by commands that open the store themselves.
 
 use crate::agents;
 use crate::config::Config;
@@ -29,40 +29,40 @@ use std::sync::Arc;
 use std::time::Duration;
 use zeroize::Zeroizing;
 
-/// File with the first key, in the data directory.
+/// Name of the file with the first key, in the data directory.
 pub const BOOTSTRAP_FILE: &str = "bootstrap.key";
-/// Environment variable with the key that seals secrets.
+/// Environment variable with the key that seals the vault's secrets.
 const VAULT_KEY: &str = "REMEM_VAULT_KEY";
 /// The tenant that exists from the start.
 pub const DEFAULT_TENANT: &str = "default";
 
-/// An engine on the configured store.
+/// Opens an engine on the configured store.
 pub async fn engine(config: &Config) -> anyhow::Result<Arc<Engine>> {
     Ok(open(config, false).await?.engine)
 }
 
-/// What `serve` needs to know beside the engine.
+/// An opened engine and the place of its storage.
 pub struct Host {
     pub engine: Arc<Engine>,
-    /// Where memory is kept, for people.
+    /// The storage as `serve` and `doctor` show it to people: folder or database, and version.
     pub place: String,
 }
 
-/// The parts that depend on where memory is kept.
+/// The parts of an engine that depend on the configured storage.
 struct Storage {
     store: Arc<dyn Store>,
     review: Arc<dyn Review>,
     directory: Arc<dyn Directory>,
     clock: Arc<dyn Clock>,
     key: HostKey,
-    /// Whether the host's secret lies apart from the data, so that a vault key may be derived from
-    /// it.
+    /// Whether the host's secret is stored apart from the data, so that a vault key may be derived
+    /// from it.
     key_apart: bool,
     place: String,
 }
 
-/// An engine on the configured store, and where that is; with `seams` also what conformance checks
-/// need.
+/// Opens an engine on the configured store. With `seams` it also has the workflows, agents and
+/// secrets that conformance checks need.
 pub async fn open(config: &Config, seams: bool) -> anyhow::Result<Host> {
     let policy = config.policy()?;
     let profiles = config.profiles()?;
@@ -146,8 +146,8 @@ pub async fn open(config: &Config, seams: bool) -> anyhow::Result<Host> {
     })
 }
 
-/// An engine over an embedded store in `folder`, with the configured limits, this clock and this
-/// model. Its secret is drawn anew, so that it fits no store that is there already.
+/// Opens an engine over an embedded store in `folder`, with the configured limits, this clock and
+/// this model. Its secret is drawn anew, so that it fits no store that exists already.
 pub fn engine_in(
     config: &Config,
     folder: &Path,
@@ -167,6 +167,7 @@ pub fn engine_in(
     Ok(Engine::new(parts))
 }
 
+/// Opens the embedded store: SQLite in a folder or in memory.
 fn embedded(config: &Config) -> anyhow::Result<Storage> {
     let folder = &config.storage.data_dir;
     let (location, key, place) = match config.storage.store.as_str() {
@@ -207,6 +208,7 @@ fn embedded(config: &Config) -> anyhow::Result<Storage> {
     })
 }
 
+/// Opens the store in a PostgreSQL database.
 async fn database(config: &Config, url: &str) -> anyhow::Result<Storage> {
     let store = Arc::new(
         PostgresStore::open(options(config, url)?)
@@ -266,7 +268,7 @@ fn options(config: &Config, url: &str) -> anyhow::Result<Options> {
     })
 }
 
-/// A door into the store with every right inside a tenant.
+/// Opens the configured store, for a caller with every right inside a tenant.
 pub async fn local_door(config: &Config, tenant: &str) -> anyhow::Result<EngineDoor> {
     let engine = engine(config).await?;
     let tenant = TenantId::parse(tenant).context("the tenant's name is not valid")?;
@@ -282,27 +284,29 @@ pub async fn local_door(config: &Config, tenant: &str) -> anyhow::Result<EngineD
     Ok(EngineDoor { engine, caller })
 }
 
-/// The host's secret, made on first use. Losing the file makes every key and cursor invalid, never
-/// the memory.
+/// Reads the host's secret, and creates it on first use. If the file is lost, every key and cursor
+/// becomes invalid; the memory stays readable.
 fn host_key(folder: &Path) -> anyhow::Result<HostKey> {
     let secret = || {
         private::read_secret(folder)
             .with_context(|| format!("cannot read the host's secret in {}", folder.display()))
     };
     if secret()?.is_none() {
-        let made = private::keep_secret(folder, &random()?);
-        made.with_context(|| format!("cannot write the host's secret to {}", folder.display()))?;
+        let written = private::keep_secret(folder, &random()?);
+        written
+            .with_context(|| format!("cannot write the host's secret to {}", folder.display()))?;
     }
     Ok(HostKey::new(
         secret()?.context("the host's secret vanished")?,
     ))
 }
 
-/// The key that seals secrets: given, or derived from the host's secret where that lies in a file
-/// of its own. Otherwise it would lie beside what it seals, and the vault stays off.
+/// Returns the key that seals the vault's secrets: the configured one, or one derived from the
+/// host's secret where that is in a file of its own. Otherwise the key would be stored beside the
+/// secrets that it seals, and the vault stays off.
 ///
-/// What the derived key sealed is opened in any case: a host that gets a key of its own, or moves,
-/// keeps its secrets.
+/// Secrets that the derived key sealed can be opened in any case: a host that is given a key of its
+/// own, or moves, keeps its secrets.
 fn vault_key(config: &Config, storage: &Storage) -> anyhow::Result<Option<VaultKey>> {
     let given = std::env::var(VAULT_KEY).ok().map(Zeroizing::new);
     let given = match (given, &config.vault.key_file) {
@@ -336,6 +340,7 @@ fn vault_key(config: &Config, storage: &Storage) -> anyhow::Result<Option<VaultK
     })
 }
 
+/// Parses 64 hexadecimal digits, with white space around them, as a key.
 fn parse_key(text: &[u8]) -> Option<[u8; 32]> {
     let text = text.trim_ascii();
     let mut key = [0; 32];
@@ -345,13 +350,13 @@ fn parse_key(text: &[u8]) -> Option<[u8; 32]> {
     (text.len() == 64 && text.iter().all(u8::is_ascii_hexdigit)).then_some(key)
 }
 
-/// The secret in the file that the configuration names.
+/// Reads the host's secret from the file that the configuration names.
 pub fn read_secret_file(file: &Path) -> anyhow::Result<[u8; 32]> {
     private::read_secret_file(file)
         .with_context(|| format!("cannot use {} as the host's secret", file.display()))
 }
 
-/// 32 bytes that nobody can guess.
+/// Returns 32 bytes from the system's source of randomness.
 pub fn random() -> anyhow::Result<[u8; 32]> {
     let mut bytes = [0; 32];
     getrandom::fill(&mut bytes).context("the machine has no randomness")?;
@@ -366,7 +371,7 @@ struct RegisteredLine {
     tenant: Option<String>,
 }
 
-/// Reads registered secrets. Errors name the line, never what is on it.
+/// Reads the file of registered secrets. Errors name the line, never its content.
 pub fn registered(file: &Path) -> anyhow::Result<Vec<(Option<TenantId>, SecretValue)>> {
     let name = file.display();
     let reader = BufReader::new(

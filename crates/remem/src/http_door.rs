@@ -1,7 +1,8 @@
-//! The door to a server behind a URL: the same operations over the public API and nothing else.
+//! The client of a server behind a URL: the same operations as on an engine in this process, over
+//! the public HTTP API and nothing else.
 //!
-//! Reads, and writes that carry an idempotency key, are tried again when the server cannot be
-//! reached or is busy.
+//! Reads, and writes that have an idempotency key, are retried when the server cannot be reached or
+//! is busy.
 
 mod commitments;
 mod forget;
@@ -31,35 +32,41 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::time::Duration;
 
-/// Everything but unreserved characters is encoded: a memoryRef is one path segment.
+/// The characters that are percent-encoded: all but unreserved ones, because a memoryRef is one
+/// path segment.
 const SEGMENT: &AsciiSet = &NON_ALPHANUMERIC
     .remove(b'-')
     .remove(b'_')
     .remove(b'.')
     .remove(b'~');
-const TRIES: u32 = 5;
+/// Maximum number of times that a repeatable request is sent.
+const ATTEMPTS_MAX: u32 = 5;
+/// The path of this host's own endpoints, relative to the server's URL.
 const BASE: &str = "v1/host/remembrancer";
 
-/// The door to a server.
+/// The memory API of a server behind a URL.
 pub struct HttpDoor {
     client: reqwest::Client,
     url: String,
     key: String,
 }
 
+/// A request to the server.
 struct Call<'a, B> {
     method: Method,
+    /// The path after [`BASE`], or an absolute one that begins with a slash.
     path: String,
     query: Option<String>,
     body: Option<&'a B>,
     idempotency_key: Option<String>,
+    /// Whether sending the request twice has the same effect and answer as sending it once.
     repeatable: bool,
 }
 
 impl HttpDoor {
-    /// A door to `url`, opened with `key`.
+    /// Returns a client of the server at `url` that authenticates with `key`.
     pub fn new(url: &str, key: String) -> anyhow::Result<HttpDoor> {
-        // Fails only if a provider is installed already, which is as good.
+        // Fails only if a provider is installed already, which serves as well.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let client = reqwest::Client::builder()
             .connect_timeout(Duration::from_secs(5))
@@ -72,8 +79,9 @@ impl HttpDoor {
         })
     }
 
+    /// Sends a request once.
     async fn send<B: Serialize>(&self, call: &Call<'_, B>) -> Result<Response, Failure> {
-        // OpenWOP's own paths begin with a slash, the host's are relative to its extension.
+        // OpenWOP's own paths begin with a slash; this host's are relative to its extension.
         let mut url = match call.path.strip_prefix('/') {
             Some(path) => format!("{}/{path}", self.url),
             None => format!("{}/{BASE}/{}", self.url, call.path),
@@ -99,19 +107,24 @@ impl HttpDoor {
         }
     }
 
+    /// Sends a request, and retries it while the server cannot be reached or is busy, if it is
+    /// repeatable.
     async fn call<B: Serialize>(&self, call: Call<'_, B>) -> Result<Response, Failure> {
-        let mut tried = 1;
+        let mut attempts = 1;
         loop {
             match self.send(&call).await {
-                Err(failure) if failure.status == 503 && call.repeatable && tried < TRIES => {
-                    tokio::time::sleep(Duration::from_millis(100 << tried)).await;
-                    tried += 1;
+                Err(failure)
+                    if failure.status == 503 && call.repeatable && attempts < ATTEMPTS_MAX =>
+                {
+                    tokio::time::sleep(Duration::from_millis(100 << attempts)).await;
+                    attempts += 1;
                 }
                 other => return other,
             }
         }
     }
 
+    /// Gets a resource; always repeatable.
     async fn read<T: DeserializeOwned>(
         &self,
         path: String,
@@ -129,6 +142,7 @@ impl HttpDoor {
         parse(self.call(call).await?).await
     }
 
+    /// Posts a body without an idempotency key.
     async fn post<T: DeserializeOwned, B: Serialize + Sync>(
         &self,
         path: String,
@@ -146,6 +160,7 @@ impl HttpDoor {
         parse(self.call(call).await?).await
     }
 
+    /// Posts a write under the caller's idempotency key, or under a fresh one.
     async fn write<T: DeserializeOwned, B: Serialize + Sync>(
         &self,
         path: String,
@@ -155,7 +170,7 @@ impl HttpDoor {
         self.write_with(path, None, body, key).await
     }
 
-    /// Stores entries; everything that is beside them is wanted back.
+    /// Posts entries, and asks for them to be returned with metadata and facets.
     async fn store<T: DeserializeOwned, B: Serialize + Sync>(
         &self,
         path: String,
@@ -166,6 +181,7 @@ impl HttpDoor {
             .await
     }
 
+    /// Posts a write with a query string. It is repeatable, because it has an idempotency key.
     async fn write_with<T: DeserializeOwned, B: Serialize + Sync>(
         &self,
         path: String,
@@ -192,10 +208,12 @@ impl HttpDoor {
     }
 }
 
+/// Encodes a text as one segment of a path.
 fn segment(text: &str) -> String {
     utf8_percent_encode(text, SEGMENT).to_string()
 }
 
+/// Encodes the fields of a query struct as a query string.
 fn urlencoded(query: &impl Serialize) -> String {
     let Ok(serde_json::Value::Object(map)) = serde_json::to_value(query) else {
         return String::new();
@@ -209,15 +227,16 @@ fn urlencoded(query: &impl Serialize) -> String {
     map.iter().map(pair).collect::<Vec<_>>().join("&")
 }
 
-/// Unguessable, so that it never meets another caller's.
+/// Returns a random idempotency key, which never equals another caller's.
 fn fresh_key() -> String {
     let mut bytes = [0u8; 16];
-    // Without randomness the call goes out with a key that only makes repetition unsafe, and the
-    // server refuses reuse.
+    // Without randomness the key is all zeros: repetition is then no longer safe, but the server
+    // refuses the reuse of a key for another request.
     let _ = getrandom::fill(&mut bytes);
     bytes.iter().map(|b| format!("{b:02x}")).collect()
 }
 
+/// Returns the revision token of a write, and whether its answer repeats an earlier one.
 fn written(response: &Response) -> (String, bool) {
     let text = |name: &str| {
         response
@@ -248,6 +267,7 @@ fn unreachable(url: &str) -> Failure {
     }
 }
 
+/// Reads the error envelope of a response that is not a success.
 async fn failure(response: Response) -> Failure {
     let status = response.status().as_u16();
     let unexpected = || ErrorBody {
@@ -265,6 +285,7 @@ async fn failure(response: Response) -> Failure {
     }
 }
 
+/// Reads the JSON body of a successful response.
 async fn parse<T: DeserializeOwned>(response: Response) -> Result<T, Failure> {
     let status = response.status().as_u16();
     let message =

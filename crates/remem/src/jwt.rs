@@ -1,6 +1,6 @@
-//! The settings `auth.jwt.*` as rules for tokens. Half a section is refused: a host that seems to
-//! accept tokens and does not, or accepts those of anybody, is worse than one that does not start.
-//! Errors name settings, never what they hold.
+//! Turns the settings `auth.jwt.*` into rules for tokens. Half a section is refused: a host that
+//! seems to accept tokens and does not, or accepts tokens of any issuer, is worse than one that
+//! does not start. Errors name settings, never their values.
 
 use crate::config;
 use crate::endpoint::is_loopback;
@@ -17,7 +17,7 @@ use std::sync::Arc;
 const LEEWAY_SECONDS_MAX: u32 = 300;
 const CLAIM_CHARS_MAX: usize = 200;
 
-/// How tokens are accepted, if the configuration says so.
+/// Returns the rules and keys for tokens; `None` if the configuration accepts no tokens.
 pub fn bearer(config: &config::Jwt) -> anyhow::Result<Option<Bearer>> {
     let needed = [
         ("issuer", &config.issuer),
@@ -66,12 +66,13 @@ pub fn bearer(config: &config::Jwt) -> anyhow::Result<Option<Bearer>> {
     };
     Ok(Some(Bearer {
         rules,
-        keyset: place(jwks)?,
+        keyset: open_keyset(jwks)?,
     }))
 }
 
-/// Before the host serves: a file that cannot be read is a mistake of the configuration, a server
-/// that does not answer may come back.
+/// Checks before the host serves that the keys can be read. A file that cannot be read is a mistake
+/// in the configuration and stops the start; a server that does not answer may come back, and only
+/// causes a warning.
 pub async fn check(config: &config::Jwt, engine: &Engine) -> anyhow::Result<()> {
     match engine.token_keys().await {
         None => Ok(()),
@@ -95,7 +96,7 @@ pub async fn check(config: &config::Jwt, engine: &Engine) -> anyhow::Result<()> 
     }
 }
 
-/// Only what needs no shared secret can be named.
+/// Parses the names of algorithms. None of them needs a shared secret.
 fn algorithms(names: &[String]) -> anyhow::Result<Vec<Algorithm>> {
     let known = Algorithm::ALL.map(Algorithm::as_str).join(", ");
     ensure!(
@@ -113,9 +114,9 @@ fn tenant(config: &config::Jwt) -> anyhow::Result<Option<TenantId>> {
     let Some(name) = &config.tenant else {
         return Ok(None);
     };
-    let usual = config.tenant_claim == config::Jwt::default().tenant_claim;
+    let claim_is_default = config.tenant_claim == config::Jwt::default().tenant_claim;
     ensure!(
-        usual,
+        claim_is_default,
         "auth.jwt.tenant and auth.jwt.tenant_claim are both set; keep one of them"
     );
     Ok(Some(
@@ -143,9 +144,9 @@ fn is_url(jwks: &str) -> bool {
     jwks.contains("://")
 }
 
-/// Whoever can change the document on its way can make tokens, so plain HTTP is for this machine
-/// alone.
-fn place(jwks: &str) -> anyhow::Result<Arc<dyn Keyset>> {
+/// Returns the keys of the file or URL that `auth.jwt.jwks` names. An attacker who can change the
+/// document on its way can make valid tokens, so plain HTTP is allowed only from this machine.
+fn open_keyset(jwks: &str) -> anyhow::Result<Arc<dyn Keyset>> {
     if !is_url(jwks) {
         return Ok(Arc::new(keyset::of_file(jwks.into())));
     }
@@ -255,7 +256,8 @@ mod tests {
         named("jwks", |c| c.jwks = Some("file:///c4nary".to_owned()));
     }
 
-    /// With a shared secret, or none, whoever has the public key could make tokens.
+    /// With a shared secret, or without a signature, any holder of the public key could make
+    /// tokens.
     #[test]
     fn symmetric_algorithms_cannot_be_named() {
         for never in ["HS256", "HS384", "HS512", "none", "hs256", "rs256", "ES512"] {

@@ -1,6 +1,6 @@
-//! The keys of an issuer of tokens, from a file or a URL that the operator named: when they are
-//! looked at again, and for how long old ones are believed. What the keys are good for is the
-//! engine's business.
+//! The public keys of a token issuer, from a file or a URL that the operator named: when they are
+//! read again, and for how long old ones are trusted. The engine decides which tokens a key is
+//! valid for.
 //!
 //! It follows no redirect and uses no proxy, reads a bounded document within a deadline, and logs
 //! classes of errors only.
@@ -16,34 +16,35 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// Bytes of a document at the most.
+/// Maximum number of bytes of a key document.
 const DOCUMENT_BYTES_MAX: usize = 256 * 1024;
-/// How long fetching one may take, from the connection to the last byte.
+/// The longest time that fetching a document may take, from the connection to the last byte.
 const FETCH: Duration = Duration::from_secs(5);
 
-/// How often to look.
+/// The shortest times between two fetches, and the longest life of old keys.
 #[derive(Clone, Copy)]
 pub struct Pace {
-    /// After a look that went well.
+    /// The interval after a fetch that succeeded.
     again: Duration,
-    /// After one that did not; and how often a token that names an unknown key is a reason.
+    /// The interval after a fetch that failed, and between two fetches caused by tokens that name
+    /// an unknown key.
     early: Duration,
-    /// While there are no keys at all.
+    /// The interval while there are no keys at all.
     without: Duration,
-    /// How long keys are believed while looking fails.
+    /// The time for which keys are trusted while fetches fail.
     old_max: Duration,
 }
 
 const OLD_MAX: Duration = Duration::from_secs(24 * 3_600);
 const SECOND: Duration = Duration::from_secs(1);
-/// A file costs next to nothing to look at.
+/// The intervals for a file, which costs next to nothing to check.
 const OF_FILE: Pace = Pace {
     again: SECOND,
     early: SECOND,
     without: SECOND,
     old_max: OLD_MAX,
 };
-/// A URL is somebody else's server.
+/// The intervals for a URL: its server belongs to another party, so it is asked less often.
 const OF_URL: Pace = Pace {
     again: Duration::from_secs(300),
     early: Duration::from_secs(30),
@@ -51,45 +52,46 @@ const OF_URL: Pace = Pace {
     old_max: OLD_MAX,
 };
 
-/// What a look found.
+/// The result of fetching a key document.
 pub enum Found {
-    /// What was there before.
+    /// The document has not changed since the last fetch.
     Same,
-    /// A document.
+    /// The bytes of a new document.
     Document(Vec<u8>),
 }
 
-/// Where the document is.
+/// The source of a key document: a file or a URL.
 #[async_trait]
 pub trait Place: Send + Sync {
-    /// Looks once.
+    /// Fetches the document once.
     async fn look(&self) -> Result<Found, KeysetError>;
 }
 
-/// Keys from a place, remembered.
+/// The keys of a source, cached.
 pub struct Remembered<P> {
     place: P,
     pace: Pace,
     held: Mutex<Held>,
-    /// Whoever has this looks; the others go by what is held.
+    /// Held by the task that fetches the document; the others use the cached keys meanwhile.
     looking: tokio::sync::Mutex<()>,
 }
 
 #[derive(Default)]
 struct Held {
     keys: Option<Arc<PublicKeys>>,
-    /// When the keys were last seen at their place.
+    /// The instant when the source last confirmed the keys.
     seen: Option<Instant>,
+    /// The instant when the last fetch began.
     looked: Option<Instant>,
-    /// When an unknown key was last the reason.
+    /// The instant of the last fetch that an unknown key caused.
     asked: Option<Instant>,
-    /// How many looks have ended.
+    /// The number of fetches that have ended.
     looks: u64,
-    /// Why the last look failed. A look that was abandoned counts as one that reached nobody.
+    /// The reason why the last fetch failed. A fetch that was abandoned counts as unreachable.
     failure: Option<KeysetError>,
 }
 
-/// The keys in a file.
+/// Returns the keys in a file.
 #[must_use]
 pub fn of_file(path: PathBuf) -> Remembered<File> {
     Remembered::new(
@@ -101,7 +103,7 @@ pub fn of_file(path: PathBuf) -> Remembered<File> {
     )
 }
 
-/// The keys behind a URL.
+/// Returns the keys behind a URL.
 #[must_use]
 pub fn of_url(url: Url) -> Remembered<Remote> {
     Remembered::new(
@@ -127,52 +129,60 @@ impl<P: Place> Remembered<P> {
         self.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Returns whether it is time to fetch the keys again, for a token with an unknown key or
+    /// without that reason.
     fn is_due(&self, unknown_key: bool) -> bool {
-        let held = self.held();
-        let Some(looked) = held.looked else {
+        let state = self.held();
+        let Some(last_fetch) = state.looked else {
             return true;
         };
-        let wait = match (&held.keys, held.failure) {
+        let interval = match (&state.keys, state.failure) {
             (None, _) => self.pace.without,
             (Some(_), None) => self.pace.again,
             (Some(_), Some(_)) => self.pace.early,
         };
-        let asked = unknown_key
-            && held.keys.is_some()
-            && held.asked.is_none_or(|asked| {
+        // Tokens cost nothing to make up: without this limit every request of a stranger would
+        // cause a fetch.
+        let key_may_be_new = unknown_key
+            && state.keys.is_some()
+            && state.asked.is_none_or(|last| {
                 sabotage!(
                     "every-stranger-makes-the-host-fetch",
-                    asked.elapsed() >= self.pace.early,
+                    last.elapsed() >= self.pace.early,
                     true
                 )
             });
-        looked.elapsed() >= wait || asked
+        last_fetch.elapsed() >= interval || key_may_be_new
     }
 
+    /// Returns the cached keys while they may be trusted.
     fn believed(&self) -> Option<Arc<PublicKeys>> {
-        let held = self.held();
-        held.keys.clone().filter(|_| {
-            held.seen.is_some_and(|seen| {
-                seen.elapsed() < sabotage!("old-keys-for-ever", self.pace.old_max, Duration::MAX)
+        let state = self.held();
+        state.keys.clone().filter(|_| {
+            state.seen.is_some_and(|confirmed| {
+                confirmed.elapsed()
+                    < sabotage!("old-keys-for-ever", self.pace.old_max, Duration::MAX)
             })
         })
     }
 
+    /// Fetches the keys once and caches the result.
     async fn look(&self, unknown_key: bool) {
-        let failed_before = {
-            let mut held = self.held();
+        let failure_before = {
+            let mut state = self.held();
             let now = Some(Instant::now());
-            held.looked = now;
-            held.asked = if unknown_key { now } else { held.asked };
-            held.failure.replace(KeysetError::Unreachable)
+            state.looked = now;
+            state.asked = if unknown_key { now } else { state.asked };
+            // Stays if this future is dropped before the fetch ends.
+            state.failure.replace(KeysetError::Unreachable)
         };
-        let found = self.place.look().await.and_then(|found| match found {
+        let fetched = self.place.look().await.and_then(|fetched| match fetched {
             Found::Same => Ok(None),
             Found::Document(bytes) => PublicKeys::parse(&bytes).map(Some),
         });
-        let mut held = self.held();
-        held.looks += 1;
-        match found {
+        let mut state = self.held();
+        state.looks += 1;
+        match fetched {
             Ok(new) => {
                 if let Some(keys) = new {
                     tracing::info!(
@@ -180,18 +190,18 @@ impl<P: Place> Remembered<P> {
                         left_out = keys.left_out(),
                         "the keys that tokens are signed with were read"
                     );
-                    held.keys = Some(Arc::new(keys));
+                    state.keys = Some(Arc::new(keys));
                 }
-                (held.seen, held.failure) = (Some(Instant::now()), None);
+                (state.seen, state.failure) = (Some(Instant::now()), None);
             }
             Err(error) => {
-                if failed_before != Some(error) {
+                if failure_before != Some(error) {
                     tracing::warn!(
                         reason = error.as_str(),
                         "the keys that tokens are signed with cannot be read; old ones serve for a day"
                     );
                 }
-                held.failure = Some(error);
+                state.failure = Some(error);
             }
         }
     }
@@ -200,16 +210,17 @@ impl<P: Place> Remembered<P> {
 #[async_trait]
 impl<P: Place> Keyset for Remembered<P> {
     async fn keys(&self, look_again: bool) -> Result<Arc<PublicKeys>, KeysetError> {
-        let looks = self.held().looks;
-        // Whoever has keys need not wait for another one's look; whoever lacks one does.
-        let turn = match self.believed() {
+        let fetches = self.held().looks;
+        // A caller with usable keys does not wait for another task's fetch; one without keys, or
+        // with a token of an unknown key, does.
+        let fetch_lock = match self.believed() {
             Some(_) if look_again => Some(self.looking.lock().await),
             Some(_) if self.is_due(false) => self.looking.try_lock().ok(),
             Some(_) => None,
             None => Some(self.looking.lock().await),
         };
-        let looked_meanwhile = self.held().looks != looks;
-        if turn.is_some() && !looked_meanwhile && self.is_due(look_again) {
+        let fetched_meanwhile = self.held().looks != fetches;
+        if fetch_lock.is_some() && !fetched_meanwhile && self.is_due(look_again) {
             self.look(look_again).await;
         }
         let failure = self.held().failure.unwrap_or(KeysetError::Unreachable);
@@ -217,57 +228,58 @@ impl<P: Place> Keyset for Remembered<P> {
     }
 }
 
-/// What tells one state of a file from another: a file that is written anew, or put in another's
-/// place, differs in one of these.
+/// The version of a file: inode, length, and the times of modification and change. A file that is
+/// rewritten, or replaced by another, differs in one of these.
 type State = (u64, u64, (i64, i64), (i64, i64));
 
-/// A file.
+/// A key document in a file.
 pub struct File {
     path: PathBuf,
-    /// As it was last read.
+    /// The version that was last read.
     state: Mutex<Option<State>>,
 }
 
 #[async_trait]
 impl Place for File {
     async fn look(&self) -> Result<Found, KeysetError> {
-        let about = tokio::fs::metadata(&self.path)
+        let metadata = tokio::fs::metadata(&self.path)
             .await
             .map_err(|_| KeysetError::Unreadable)?;
-        let state = (
-            about.ino(),
-            about.len(),
-            (about.mtime(), about.mtime_nsec()),
-            (about.ctime(), about.ctime_nsec()),
+        let version = (
+            metadata.ino(),
+            metadata.len(),
+            (metadata.mtime(), metadata.mtime_nsec()),
+            (metadata.ctime(), metadata.ctime_nsec()),
         );
-        if *self.state.lock().unwrap_or_else(PoisonError::into_inner) == Some(state) {
+        if *self.state.lock().unwrap_or_else(PoisonError::into_inner) == Some(version) {
             return Ok(Found::Same);
         }
-        if about.len() > DOCUMENT_BYTES_MAX as u64 {
+        if metadata.len() > DOCUMENT_BYTES_MAX as u64 {
             return Err(KeysetError::TooLarge);
         }
         let bytes = tokio::fs::read(&self.path)
             .await
             .map_err(|_| KeysetError::Unreadable)?;
-        // Remembered only once it can be read as what it is: a file that is half written is looked
-        // at again.
+        // The version is recorded only if the document can be parsed: a file that is half written
+        // is read again.
         PublicKeys::parse(&bytes)?;
-        *self.state.lock().unwrap_or_else(PoisonError::into_inner) = Some(state);
+        *self.state.lock().unwrap_or_else(PoisonError::into_inner) = Some(version);
         Ok(Found::Document(bytes))
     }
 }
 
-/// A document behind a URL.
+/// A key document behind a URL.
 pub struct Remote {
     url: Url,
-    /// Made on first use: reading the machine's certificates takes a while.
+    /// Built on first use: reading the machine's certificates takes a while. `None` if it cannot be
+    /// built.
     client: OnceLock<Option<reqwest::Client>>,
 }
 
 impl Remote {
     fn client(&self) -> Result<&reqwest::Client, KeysetError> {
         let client = self.client.get_or_init(|| {
-            // Fails only if a provider is installed already, which is as good.
+            // Fails only if a provider is installed already, which serves as well.
             let _ = rustls::crypto::ring::default_provider().install_default();
             let builder = reqwest::Client::builder().redirect(reqwest::redirect::Policy::none()).no_proxy().referer(false);
             let built = builder.connect_timeout(FETCH).timeout(FETCH).pool_max_idle_per_host(0).build();
@@ -282,7 +294,7 @@ impl Remote {
 #[async_trait]
 impl Place for Remote {
     async fn look(&self) -> Result<Found, KeysetError> {
-        let class = |error: reqwest::Error| {
+        let error_class = |error: reqwest::Error| {
             if error.is_timeout() {
                 KeysetError::Timeout
             } else {
@@ -294,12 +306,12 @@ impl Place for Remote {
             .get(self.url.clone())
             .send()
             .await
-            .map_err(class)?;
+            .map_err(error_class)?;
         if response.status() != StatusCode::OK {
             return Err(KeysetError::Status(response.status().as_u16()));
         }
         let mut bytes = Vec::new();
-        while let Some(chunk) = response.chunk().await.map_err(class)? {
+        while let Some(chunk) = response.chunk().await.map_err(error_class)? {
             if bytes.len() + chunk.len() > DOCUMENT_BYTES_MAX {
                 return Err(KeysetError::TooLarge);
             }

@@ -1,8 +1,9 @@
-//! The library behind the program `remem`: configuration, commands, the HTTP client and the models
-//! that make vectors. The only crate that names a concrete store or port.
+//! The library behind the program `remem`: configuration, commands, the HTTP client and the
+//! embedding models. The only crate that names a concrete store or port.
 //!
-//! Public is what the program itself calls (`main`) and what `remem-eval` needs to open a host with
-//! the same options and settings and to print like a command. Nothing else may be.
+//! Its public items are those that the program itself calls (`main`) and those that `remem-eval`
+//! needs to open a host with the same options and settings and to print like a command. Nothing
+//! else may be public.
 
 mod agents;
 mod cli;
@@ -34,7 +35,7 @@ pub fn main() -> ExitCode {
 }
 
 /// Runs a program to its end: prints its error, if there is one, and returns the exit code that
-/// scripts can tell it by.
+/// stands for the error.
 pub fn run_program(program: impl Future<Output = anyhow::Result<()>>) -> ExitCode {
     quiet_panics();
     let runtime = match tokio::runtime::Builder::new_multi_thread()
@@ -58,7 +59,8 @@ pub fn run_program(program: impl Future<Output = anyhow::Result<()>>) -> ExitCod
     }
 }
 
-/// A panic message can hold anything the program was working on: only its place is printed.
+/// Replaces the panic hook by one that prints only the place of a panic: the message can hold any
+/// content that the program was working on.
 fn quiet_panics() {
     std::panic::set_hook(Box::new(|info| {
         let place = info

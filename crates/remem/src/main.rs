@@ -1,4 +1,4 @@
-//! The program `remem`. All of it is in the library beside it.
+//! The program `remem`. All of its code is in the library of this package.
 
 use std::process::ExitCode;
 

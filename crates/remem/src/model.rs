@@ -1,6 +1,6 @@
-//! The client for a language model behind an OpenAI-compatible endpoint: what is asked, and which
-//! part of the answer counts. How it is asked is in `endpoint.rs`. It never logs a key, a question
-//! or an answer.
+//! The client for a language model behind an OpenAI-compatible endpoint: the body of a request, and
+//! the part of a response that is used. The HTTP call is in `endpoint.rs`. It never logs a key, a
+//! request or a response.
 
 use crate::config;
 use crate::endpoint::{self, Endpoint, Unanswered, bearer};
@@ -14,16 +14,16 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use std::sync::Arc;
 
-/// Bytes of a response at the most, whatever it holds.
+/// Maximum number of bytes of a response, whatever it holds.
 const BODY_BYTES_MAX: usize = 1024 * 1024;
 
-/// A model behind a URL.
+/// A language model behind a URL.
 pub struct ChatModel {
     endpoint: Endpoint,
     name: String,
 }
 
-/// The part of a response that counts. Servers add what they like.
+/// The part of a response that is used. Servers may add other fields.
 #[derive(Deserialize)]
 struct Completion {
     choices: Vec<Choice>,
@@ -39,8 +39,8 @@ struct Said {
     content: String,
 }
 
-/// The model that the configuration names; none without a base URL. Errors name a key, never its
-/// value.
+/// Returns the model that the configuration names; `None` without a base URL. Errors name a
+/// setting, never its value.
 pub fn port(config: &config::Model) -> anyhow::Result<Option<ModelPort>> {
     let Some(base) = &config.base_url else {
         ensure!(
@@ -66,7 +66,7 @@ pub fn port(config: &config::Model) -> anyhow::Result<Option<ModelPort>> {
 }
 
 impl ChatModel {
-    fn question(&self, messages: &[Message]) -> Value {
+    fn request_body(&self, messages: &[Message]) -> Value {
         let messages: Vec<_> = messages
             .iter()
             .map(|m| json!({"role": m.role.as_str(), "content": m.content}))
@@ -87,31 +87,31 @@ impl Model for ChatModel {
         key: Option<&SecretValue>,
         bytes_max: usize,
     ) -> Result<String, ModelError> {
-        // A key that cannot be a header is as good as none.
+        // A key that cannot be in a header is treated as if there were none.
         let key = key
             .map(|key| key.expose(bearer).ok_or(ModelError::NoKey))
             .transpose()?;
-        let body = self.endpoint.ask(&self.question(messages), key).await?;
+        let body = self.endpoint.ask(&self.request_body(messages), key).await?;
         let completion: Completion =
             serde_json::from_slice(&body).map_err(|_| ModelError::Malformed)?;
-        let said = completion
+        let text = completion
             .choices
             .into_iter()
             .next()
             .ok_or(ModelError::Malformed)?
             .message
             .content;
-        if said.len() > bytes_max {
+        if text.len() > bytes_max {
             Err(ModelError::TooLarge)
         } else {
-            Ok(said)
+            Ok(text)
         }
     }
 }
 
 impl From<Unanswered> for ModelError {
-    fn from(why: Unanswered) -> ModelError {
-        match why {
+    fn from(error: Unanswered) -> ModelError {
+        match error {
             Unanswered::Timeout => ModelError::Timeout,
             Unanswered::Unreachable => ModelError::Unreachable,
             Unanswered::Status(status) => ModelError::Status(status),

@@ -1,4 +1,4 @@
-//! What people and scripts see: tables, JSON lines, exit codes.
+//! The output of commands for people and scripts: tables, JSON lines and exit codes.
 
 use comfy_table::{ContentArrangement, Table, presets};
 use remem_core::sabotage;
@@ -12,7 +12,7 @@ pub fn json<T: Serialize>(value: &T) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Prints rows under a heading, or a sentence if there are none.
+/// Prints rows under a heading, or the sentence `nothing` if there are none.
 pub fn table(heading: &[&str], rows: Vec<Vec<String>>, nothing: &str) {
     if rows.is_empty() {
         println!("{nothing}");
@@ -29,19 +29,19 @@ pub fn table(heading: &[&str], rows: Vec<Vec<String>>, nothing: &str) {
     println!("{}", table.trim_fmt());
 }
 
-/// Whether a character could drive a terminal: a control character, or one that turns the direction
-/// of what follows, so that a line reads as it is not.
-fn drives_a_terminal(c: char) -> bool {
+/// Returns whether a character could control a terminal: a control character, or one that changes
+/// the direction of the text after it, so that a line reads other than it is.
+fn is_terminal_control(c: char) -> bool {
     let turns = matches!(c, '\u{061C}' | '\u{200E}' | '\u{200F}' | '\u{202A}'..='\u{202E}' | '\u{2066}'..='\u{2069}');
     c.is_control() || sabotage!("text-turns-the-direction-of-a-terminal", turns, false)
 }
 
-/// One line of a text, shortened, without control characters: a memory must not be able to drive a
-/// terminal.
+/// Returns a text as one line, shortened and without control characters: a memory must not be able
+/// to control a terminal.
 pub fn preview(text: &str, chars: usize) -> String {
     let line: String = text
         .chars()
-        .map(|c| if drives_a_terminal(c) { ' ' } else { c })
+        .map(|c| if is_terminal_control(c) { ' ' } else { c })
         .take(chars)
         .collect();
     if text.chars().count() > chars {
@@ -51,11 +51,12 @@ pub fn preview(text: &str, chars: usize) -> String {
     }
 }
 
-/// Text for a terminal with everything that could drive it made visible, line breaks and tabs kept.
+/// Returns a text for a terminal, with every character that could control it escaped. Line breaks
+/// and tabs stay.
 pub fn visible(text: &str) -> String {
     text.chars()
         .flat_map(|c| {
-            if drives_a_terminal(c) && c != '\n' && c != '\t' {
+            if is_terminal_control(c) && c != '\n' && c != '\t' {
                 c.escape_default().collect()
             } else {
                 vec![c]
@@ -64,7 +65,7 @@ pub fn visible(text: &str) -> String {
         .collect()
 }
 
-/// What a script can tell from the exit code.
+/// Returns the exit code that stands for an error in scripts.
 pub fn exit_code(error: &anyhow::Error) -> u8 {
     if error.is::<WrongUsage>() || error.is::<WrongTenant>() {
         return 2;
@@ -87,17 +88,18 @@ pub fn exit_code(error: &anyhow::Error) -> u8 {
     }
 }
 
-/// A command line that was parsed and still cannot be carried out; says what to type instead.
+/// A command line that was parsed but cannot be executed. The message says what to type instead.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub struct WrongUsage(pub &'static str);
 
-/// Everything that could be done was done, and something was left out, as the counts say.
+/// A command did everything that it could, but left something out, as the counts that it printed
+/// show.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub struct LeftOut(pub &'static str);
 
-/// The key in use is of another tenant than the one that was named.
+/// The key in use belongs to another tenant than the one that was named.
 #[derive(Debug, thiserror::Error)]
 #[error(
     "the key is of another tenant than --tenant (or REMEM_TENANT) names; nothing was done. `remem whoami` \
@@ -105,7 +107,7 @@ pub struct LeftOut(pub &'static str);
 )]
 pub struct WrongTenant;
 
-/// No API key was given, and the file where the first one is written cannot be read.
+/// No API key was given, and the file with the first key cannot be read.
 #[derive(Debug)]
 pub struct NoKey(pub PathBuf);
 

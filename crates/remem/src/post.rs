@@ -1,8 +1,7 @@
-//! Posting to webhooks: the only place where the host connects to addresses that callers chose.
+//! Posts to webhooks: the only place where the host connects to addresses that callers chose.
 //!
-//! A name is looked up once, here; every address behind it is held against the rules, and the
-//! connection goes to one of exactly those. No proxy, no redirect and no second lookup can lead
-//! elsewhere.
+//! A name is looked up once, here; every address behind it is checked, and the connection goes to
+//! one of exactly those addresses. No proxy, no redirect and no second lookup can lead elsewhere.
 
 use async_trait::async_trait;
 use remem_core::sabotage;
@@ -13,15 +12,16 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-/// A port for asking by which way an address is reached: any will do, as nothing is sent.
+/// The port used when asking the system for the route to an address. Any port will do, because
+/// nothing is sent.
 const DISCARD: u16 = 9;
 
-/// An address behind a name is not one to connect to.
+/// One of the addresses behind a name is not public, so the host does not connect to it.
 #[derive(Debug, thiserror::Error)]
 #[error("the name leads to an address that is not public")]
 struct NotPublic;
 
-/// Looks names up and refuses those that lead inside.
+/// A resolver that refuses names with an address of the host's own network or machine.
 struct PublicNames {
     allow_private: bool,
 }
@@ -38,8 +38,8 @@ impl Resolve for PublicNames {
     }
 }
 
-/// All of them or none: a name that leads inside on one of its addresses is no public name. A
-/// public address of this machine itself is inside.
+/// Returns all addresses of a name if every one is public, else none: a name with one private
+/// address is not public. A public address of this machine itself counts as private.
 fn public(
     found: Vec<SocketAddr>,
     allow_private: bool,
@@ -62,7 +62,7 @@ fn public(
     }
 }
 
-/// Whether an address is one of this machine's own. Asks the system and sends nothing.
+/// Returns whether an address is one of this machine's own. Asks the system and sends nothing.
 fn is_own(ip: IpAddr) -> bool {
     let (any, elsewhere): (IpAddr, IpAddr) = match ip {
         IpAddr::V4(_) => (
@@ -75,8 +75,8 @@ fn is_own(ip: IpAddr) -> bool {
         ),
     };
     let can_bind = |ip: IpAddr| UdpSocket::bind((ip, 0)).is_ok();
-    // A system can be told to let programs bind any address. There the route tells: the machine
-    // speaks to an address of its own from that very address.
+    // A system can be configured to let programs bind any address. There the route decides: a
+    // machine connects to an address of its own from that very address.
     if can_bind(ip) && !can_bind(elsewhere) {
         return true;
     }
@@ -87,16 +87,17 @@ fn is_own(ip: IpAddr) -> bool {
     from.is_ok_and(|from| from.ip() == ip)
 }
 
-/// The port behind which webhooks are.
+/// The client that posts to webhooks.
 pub struct Outbound {
     allow_private: bool,
-    /// Made on first use: most commands never post, and reading the machine's certificates takes a
-    /// while.
+    /// Built on first use: most commands never post, and reading the machine's certificates takes a
+    /// while. `None` if it cannot be built.
     client: OnceLock<Option<reqwest::Client>>,
 }
 
 impl Outbound {
-    /// `allow_private` lets plain HTTP and addresses of the own network pass.
+    /// Returns a client. `allow_private` permits plain HTTP and addresses of the host's own
+    /// network.
     #[must_use]
     pub fn new(allow_private: bool) -> Outbound {
         Outbound {
@@ -107,7 +108,7 @@ impl Outbound {
 
     fn client(&self) -> Result<&reqwest::Client, PostError> {
         let client = self.client.get_or_init(|| {
-            // Fails only if a provider is installed already, which is as good.
+            // Fails only if a provider is installed already, which serves as well.
             let _ = rustls::crypto::ring::default_provider().install_default();
             let built = sabotage!("webhooks-follow-redirects", reqwest::Client::builder()
                 .dns_resolver(Arc::new(PublicNames { allow_private: self.allow_private }))
@@ -136,8 +137,8 @@ impl Post for Outbound {
         headers: Vec<(&'static str, String)>,
         body: Vec<u8>,
     ) -> Result<u16, PostError> {
-        // The rules may have become stricter since it was registered; and literal addresses are
-        // never looked up.
+        // The rules may have become stricter since the webhook was registered, and the resolver
+        // never sees literal addresses.
         check_url(url, self.allow_private).map_err(|_| PostError::Refused)?;
         if let Some(ip) = literal_address(url) {
             public(vec![(ip, DISCARD).into()], self.allow_private, is_own)
@@ -148,17 +149,18 @@ impl Post for Outbound {
             .fold(self.client()?.post(url), |request, (name, value)| {
                 request.header(name, value)
             });
-        // What the receiver writes is not read: only its status counts.
+        // The body of the receiver's answer is not read: only its status counts.
         request
             .body(body)
             .send()
             .await
             .map(|response| response.status().as_u16())
-            .map_err(|error| class(&error))
+            .map_err(|error| error_class(&error))
     }
 }
 
-fn class(error: &reqwest::Error) -> PostError {
+/// Returns the class of a failure, which is all that is logged and stored of it.
+fn error_class(error: &reqwest::Error) -> PostError {
     let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(error);
     while let Some(current) = cause {
         if current.is::<NotPublic>() {
@@ -179,7 +181,7 @@ mod tests {
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
     use tokio::net::TcpListener;
 
-    /// Answers one request with `answer` and returns what it was.
+    /// Answers one request with `answer` and returns the request.
     async fn receive(listener: TcpListener, answer: &str) -> String {
         let (mut socket, _) = listener.accept().await.unwrap();
         let mut read = Vec::new();
@@ -231,8 +233,8 @@ mod tests {
         );
     }
 
-    /// A machine can have a public address itself: there, the routes answer as they do for its
-    /// loopback and its private ones here.
+    /// A machine can have a public address of its own. There, the system's routes answer as they do
+    /// here for the machine's loopback and private addresses.
     #[test]
     fn a_public_address_of_the_machine_itself_is_inside() {
         let outside: SocketAddr = "8.8.8.8:0".parse().unwrap();
@@ -250,8 +252,8 @@ mod tests {
         }
     }
 
-    /// A name that passes at registration may lead inside when it is looked up; each address is
-    /// looked at.
+    /// A name that is accepted at registration may lead to a private address when it is looked up,
+    /// so each address is checked.
     #[tokio::test]
     async fn a_name_is_judged_by_every_address_behind_it() {
         let address = |text: &str| text.parse::<SocketAddr>().unwrap();
@@ -261,7 +263,7 @@ mod tests {
         assert_eq!(public(vec![outside], false, elsewhere).unwrap(), [outside]);
         assert!(public(vec![outside, inside], false, elsewhere).is_err());
         assert_eq!(public(vec![inside], true, elsewhere).unwrap(), [inside]);
-        // Through the client: the resolver refuses, and the reason comes out at the other end.
+        // Through the client: the resolver refuses, and the caller receives the reason.
         let strict = Outbound::new(false);
         let refused = strict
             .client()
@@ -270,6 +272,6 @@ mod tests {
             .send()
             .await
             .unwrap_err();
-        assert_eq!(class(&refused), PostError::Refused);
+        assert_eq!(error_class(&refused), PostError::Refused);
     }
 }

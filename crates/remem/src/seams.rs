@@ -1,5 +1,5 @@
-//! What conformance checks need beside the host itself, and only with `--enable-test-seams`:
-//! workflow fixtures and the secrets that they resolve. Nothing here is there otherwise.
+//! The workflow fixtures, agents and secrets that conformance checks need. A host has them only
+//! with `--enable-test-seams`.
 
 use anyhow::Context;
 use remem_core::agent::Install;
@@ -8,7 +8,7 @@ use remem_core::{Agent, Policy, Workflow};
 use remem_engine::ports::{Ids, RandomIds};
 use remem_engine::{CANARY_SECRET, TEST_SECRET};
 
-/// The value of the test secrets; made up if it is not given.
+/// Environment variable with the value of the test secrets; a random value is used if it is absent.
 const CANARY_VALUE: &str = "OPENWOP_CANARY_SECRET_VALUE";
 
 macro_rules! fixtures {
@@ -35,8 +35,8 @@ const AGENTS: &[&str] = fixtures![
     "agents/core.conformance.memory-agent"
 ];
 
-/// The agents that conformance checks find: one that needs nothing, and one that needs memory to
-/// last.
+/// Returns the agents that conformance checks expect: one that needs nothing, and one that needs
+/// durable memory.
 pub fn agents(policy: &Policy) -> anyhow::Result<Vec<Agent>> {
     let read = |text: &&str| {
         let manifest = serde_json::from_str(text).context("a manifest is not JSON")?;
@@ -53,7 +53,7 @@ pub fn agents(policy: &Policy) -> anyhow::Result<Vec<Agent>> {
     AGENTS.iter().map(read).collect()
 }
 
-/// The workflows that conformance checks run.
+/// Returns the workflows that conformance checks run.
 pub fn workflows() -> anyhow::Result<Vec<Workflow>> {
     let parse = |text: &&str| {
         let document = serde_json::from_str(text).context("a fixture is not JSON")?;
@@ -62,7 +62,7 @@ pub fn workflows() -> anyhow::Result<Vec<Workflow>> {
     FIXTURES.iter().map(parse).collect()
 }
 
-/// The secrets that conformance checks resolve.
+/// Returns the secrets that conformance checks resolve.
 pub fn secrets() -> Vec<SecretValue> {
     let given = std::env::var(CANARY_VALUE)
         .ok()

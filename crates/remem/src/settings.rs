@@ -1,5 +1,5 @@
 //! The settings of a host, for programs other than `remem`: they can open a host and its model with
-//! them, and see nothing else of the configuration.
+//! them, but cannot read the configuration.
 
 use crate::cli::Global;
 use crate::config::{self, Config};
@@ -29,7 +29,7 @@ impl Settings {
     }
 
     /// Opens an engine over an embedded store in `folder`, whatever store is configured. The limits
-    /// are the configured ones; the host's secret is drawn anew and kept nowhere.
+    /// are the configured ones; the host's secret is drawn anew and not stored.
     pub fn engine_in(
         &self,
         folder: &Path,

@@ -1,5 +1,5 @@
-//! Names that are stored in clear beside the text of an entry: they are refused if they hold a
-//! secret, and those of stored entries are looked at again. May not rewrite what a caller gives.
+//! Names that are stored in clear beside the text of an entry. A new name that holds a secret is
+//! refused, never rewritten; the names of stored entries are checked again when they are read.
 
 use super::{Admission, SLOT_CHARS_MAX, bound};
 use crate::entry::Facets;
@@ -8,11 +8,11 @@ use crate::redact::Redactor;
 use crate::rejection::Rejection;
 use crate::sabotage;
 
-/// Whoever takes a name has a limit of its own, and may look for secrets before it: no name is
-/// longer than this, so that the look costs next to nothing.
+/// The largest name that is searched for secrets, in bytes. Each kind of name has a tighter limit
+/// of its own, but that limit may be checked after the search: this one keeps the search cheap.
 const NAME_BYTES_MAX: usize = 4_096;
 
-/// What a chat thread is called whose name must not be shown.
+/// The name shown for a chat thread whose real name holds a secret.
 const HIDDEN: &str = "redacted";
 
 impl Admission<'_> {
@@ -38,8 +38,8 @@ impl Admission<'_> {
         Ok(())
     }
 
-    /// The names of a stored entry as the rules of today let them be seen. An entry whose world
-    /// must not be named is in the world without rules.
+    /// Redacts the names of a stored entry by the current rules. An entry whose world has a name
+    /// that holds a secret is moved to the world without rules.
     pub(super) fn clean_names(&self, facets: &mut Facets) {
         let holds_secret = |name: &str| self.redactor.touches(name, self.policy.shapes);
         if !facets.world.is_none() && holds_secret(facets.world.as_str()) {
@@ -63,8 +63,8 @@ impl Admission<'_> {
     }
 }
 
-/// A name is stored in clear and shows in events: one that holds a secret is refused rather than
-/// rewritten.
+/// Refuses a name that is too long or holds a secret. A name is stored in clear and shows in
+/// events, so it is refused rather than rewritten.
 pub fn check_name(redactor: &Redactor, field: &'static str, name: &str) -> Result<(), Rejection> {
     sabotage!(
         "names-of-any-length-are-looked-at",

@@ -1,5 +1,5 @@
-//! The shape of an agent's manifest: one row a field. A refusal says which field breaks which rule
-//! and repeats nothing.
+//! The schema of an agent's manifest, one row for each field. An error says which field breaks
+//! which rule and repeats no value.
 
 use crate::rejection::Rejection;
 use crate::sabotage;
@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 
 struct Field {
     name: &'static str,
-    /// As the end of a sentence.
+    /// The rule in words, as the end of a sentence that begins with the field.
     rule: &'static str,
     holds: fn(&Value) -> bool,
 }
@@ -45,7 +45,7 @@ const FIELDS: [Field; 15] = [
                 .is_some_and(|class| MODEL_CLASSES.contains(&class))
         },
     },
-    // How long it may be is bounded with the whole manifest.
+    // Its length is bounded with that of the whole manifest.
     Field {
         name: "systemPrompt",
         rule: "must be a non-empty string",
@@ -122,7 +122,7 @@ const FIELDS: [Field; 15] = [
     },
 ];
 
-/// Refuses what is not a manifest.
+/// Refuses a JSON object that is not a valid manifest.
 pub(super) fn check(manifest: &Map<String, Value>) -> Result<(), Rejection> {
     if !sabotage!(
         "a-manifest-may-hold-anything",
@@ -166,7 +166,7 @@ pub(super) fn check(manifest: &Map<String, Value>) -> Result<(), Rejection> {
     }
 }
 
-/// Whether a text can be the name of an installed agent.
+/// Returns true if a text can be the name of an installed agent.
 #[must_use]
 pub fn is_agent_id(text: &str) -> bool {
     let mut parts = text.split('.');

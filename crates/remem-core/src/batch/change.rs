@@ -1,5 +1,5 @@
-//! What one change of a batch is, what it touches and which event tells of it. It decides nothing
-//! about whether the change applies.
+//! One change of a batch: what it does, the memories it touches, and the event that reports it.
+//! Whether a change applies is decided elsewhere.
 
 use crate::admission::{Admitted, RuleText};
 use crate::embedding::{Embedding, ModelId};
@@ -9,225 +9,173 @@ use crate::record::{Precondition, RecordBody, RecordKind, Ties};
 use crate::sabotage;
 use crate::trust::Evidence;
 
-/// One change of a batch.
+/// One change of a batch, with the condition under which a store applies it.
 #[derive(Clone, Debug)]
 pub enum Change {
-    /// Store a new entry.
+    /// Stores a new entry.
     Put {
-        /// The name it gets.
+        /// The id of the new entry.
         id: EntryId,
-        /// What was admitted.
         admitted: Box<Admitted>,
-        /// Which part of a run wrote it.
+        /// The node and agent of a run that wrote it.
         cause: Cause,
         /// The entries its text was made from.
         sources: Vec<(MemoryRef, EntryId)>,
     },
-    /// Replace the text of an entry by what the rules of today leave of it. Does nothing unless it
-    /// is there.
+    /// Replaces the text of an entry by the result of redacting it by the current rules. Does
+    /// nothing if the entry is not there.
     Rewrite {
-        /// The entry.
         id: EntryId,
-        /// Its text, admitted anew.
+        /// The entry's text, admitted anew.
         admitted: Box<Admitted>,
     },
-    /// Take an entry away because a caller asked; its id stays taken. Its text is erased as soon as
-    /// no open run reads a snapshot that holds it: at once, mostly.
-    Delete {
-        /// The memory.
-        memory_ref: MemoryRef,
-        /// The entry.
-        id: EntryId,
-    },
-    /// Take an entry away because its time ran out; does nothing unless it is expired at the
-    /// batch's instant.
-    Expire {
-        /// The memory.
-        memory_ref: MemoryRef,
-        /// The entry.
-        id: EntryId,
-    },
-    /// Erase the text of an entry that was taken away while a run could still read it. Does nothing
+    /// Removes an entry because a caller asked; its id cannot be used again. The text is erased as
+    /// soon as no open run reads a snapshot that holds it: usually at once.
+    Delete { memory_ref: MemoryRef, id: EntryId },
+    /// Removes an entry that has expired; does nothing unless it is expired at the batch's instant.
+    Expire { memory_ref: MemoryRef, id: EntryId },
+    /// Erases the text of an entry that was removed while a run could still read it. Does nothing
     /// before the last such run has ended.
-    Erase {
-        /// The memory.
-        memory_ref: MemoryRef,
-        /// The entry.
-        id: EntryId,
-    },
-    /// Take an entry away because another one of its memory stands for it. Does nothing unless both
-    /// are there.
+    Erase { memory_ref: MemoryRef, id: EntryId },
+    /// Removes an entry because another one of its memory replaces it. Does nothing unless both are
+    /// there.
     Retire {
-        /// The memory of both.
+        /// The memory of both entries.
         memory_ref: MemoryRef,
-        /// The entry that goes.
+        /// The entry that is removed.
         id: EntryId,
-        /// Why.
         reason: Reason,
-        /// The one that stays.
+        /// The entry that stays in its place.
         by: EntryId,
     },
-    /// Erase an entry's text at once, whatever it is and whoever could still read it: forgetting
-    /// outranks snapshots. What it was about is forgotten with it. Does nothing if it was erased
-    /// before.
-    Forget {
-        /// The memory.
-        memory_ref: MemoryRef,
-        /// The entry.
-        id: EntryId,
-    },
-    /// Bring back an entry that was merged into one whose text is gone by now (in this batch,
-    /// usually). Does nothing otherwise.
-    Revive {
-        /// The memory.
-        memory_ref: MemoryRef,
-        /// The entry.
-        id: EntryId,
-    },
-    /// Keep what consolidation computed from a text, with the number of the pass that did. Nobody's
-    /// memory changes by it.
+    /// Erases an entry's text at once, whatever its state and even if a run could still read it:
+    /// forgetting outranks snapshots. The subjects of the entry are erased with it. Does nothing if
+    /// it was erased before.
+    Forget { memory_ref: MemoryRef, id: EntryId },
+    /// Restores an entry that was merged into one whose text is gone by now (usually erased by the
+    /// same batch). Does nothing otherwise.
+    Revive { memory_ref: MemoryRef, id: EntryId },
+    /// Stores the signature that consolidation computed from a text, with the number of the pass
+    /// that computed it. No entry changes by it.
     Sign {
-        /// The memory.
         memory_ref: MemoryRef,
-        /// The entry.
         id: EntryId,
-        /// The pass.
+        /// The number of the pass that computed it.
         pass: u64,
-        /// Opaque to a store.
+        /// The signature; opaque to a store.
         signature: Vec<u8>,
     },
-    /// Keep the vector of an entry's text. Nobody's memory changes by it. Does nothing unless the
-    /// text is there, as it was admitted under those rules: a text that changed meanwhile has
-    /// another vector.
+    /// Stores the vector of an entry's text. No entry changes by it. Does nothing unless the text
+    /// is there as it was admitted under the given rules: a text that changed meanwhile has another
+    /// vector.
     Embed {
-        /// The memory.
         memory_ref: MemoryRef,
-        /// The entry.
         id: EntryId,
-        /// The rules that the text was admitted under (`Entry::scan`).
+        /// The fingerprint of the redaction rules that the text was admitted under
+        /// (`Entry::redaction_fingerprint`).
         scan: u64,
-        /// Which model made the vector.
+        /// The model that made the vector.
         model: ModelId,
-        /// The vector.
         vector: Embedding,
     },
-    /// Make room for another answer to the question that an entry answers: it stays as history.
-    /// Comes before the put of the one that takes its place. Does nothing unless it is there.
+    /// Closes the entry that answers a slot, so that another one can take its place: it stays as
+    /// history. Must come before the put of its replacement. Does nothing unless the entry is
+    /// there.
     Close {
-        /// The memory.
         memory_ref: MemoryRef,
-        /// The entry.
         id: EntryId,
-        /// In which way it is over.
+        /// The way in which the answer has ended.
         closing: Closing,
-        /// The one that takes its place; a statement that is only taken back has none.
+        /// The replacement; none for a statement that is only taken back.
         by: Option<EntryId>,
     },
-    /// Take an entry away because its session or chat thread is over. Does nothing to one that is
+    /// Removes an entry because its session or chat thread is over. Does nothing to one that is
     /// persistent, or that an action rests on.
-    End {
-        /// The memory.
-        memory_ref: MemoryRef,
-        /// The entry.
-        id: EntryId,
-    },
-    /// Erase the text of a statement that ceased to be true before an instant. Does nothing while a
-    /// run could read it, or an action rests on it.
+    End { memory_ref: MemoryRef, id: EntryId },
+    /// Erases the text of a statement that ceased to be true before an instant. Does nothing while
+    /// a run could read it, or if an action rests on it.
     Strip {
-        /// The memory.
         memory_ref: MemoryRef,
-        /// The entry.
         id: EntryId,
-        /// Before when.
+        /// The statement must have ended before this instant.
         before: Timestamp,
     },
-    /// Somebody else says what an entry says. Does nothing unless it is there.
+    /// Notes that another source says the same as an entry. Does nothing unless the entry is there.
     Strengthen {
-        /// The memory.
         memory_ref: MemoryRef,
-        /// The entry.
         id: EntryId,
-        /// All that it rests on from now on.
+        /// The complete evidence that the entry rests on from now on.
         evidence: Evidence,
     },
-    /// An action rests on an entry: from now on only forgetting takes its text. Does nothing if the
-    /// link is there, or no entry.
+    /// Notes that an action rests on an entry: from now on only forgetting erases its text. Does
+    /// nothing if the link exists, or if the entry does not.
     Link {
-        /// The memory.
         memory_ref: MemoryRef,
-        /// The entry.
         id: EntryId,
-        /// What was done.
+        /// The action that rests on the entry.
         action: ActionText,
     },
-    /// Replace the text of an action by what the rules of today leave of it. Does nothing unless it
-    /// is there as it was read.
+    /// Replaces the text of an action by the result of redacting it by the current rules. Does
+    /// nothing unless it is there as it was read.
     Relink {
-        /// The memory.
         memory_ref: MemoryRef,
-        /// The entry.
         id: EntryId,
         /// The text as it was read.
         was: ActionText,
-        /// The text from now on; no other action of the entry has it.
+        /// The new text; no other action of the entry has it.
         action: ActionText,
     },
-    /// Replace the text of a rule by what the rules of redaction leave of it today. Does nothing
+    /// Replaces the text of a rule by the result of redacting it by the current rules. Does nothing
     /// unless it is there as it was read.
     Reword {
-        /// The world.
         world: WorldId,
-        /// The rule.
         id: RuleId,
-        /// What it said when it was read.
+        /// The text as it was read.
         was: StoredText,
-        /// What it says from now on.
+        /// The new text of the rule.
         body: RuleText,
     },
-    /// Write a rule of a world, or take it away.
+    /// Writes a rule of a world, or deletes it.
     Rule {
-        /// The world.
         world: WorldId,
-        /// The rule.
         id: RuleId,
-        /// What it says.
+        /// The text of the rule; `None` deletes it.
         body: Option<RuleText>,
     },
-    /// Keep what this commit leaves readable until the batch's run lets go of it.
+    /// Keeps everything that this commit leaves readable until the batch's run releases it.
     Hold,
-    /// The batch's run reads its snapshot no more.
+    /// Ends the snapshot of the batch's run.
     Release,
-    /// Write a record, or take it away (`None`).
+    /// Writes a record, or deletes it (`None`).
     Record {
-        /// What it is about.
         kind: RecordKind,
-        /// Its name.
         key: String,
-        /// What it must be like before, else nothing of the batch is applied.
+        /// The state that the record must be in; otherwise nothing of the batch is applied.
         precondition: Precondition,
-        /// What it holds from now on.
+        /// The new body of the record; `None` deletes it.
         body: Option<RecordBody>,
-        /// What finds it from now on. Nothing of the batch is applied if its source is gone, or has
-        /// ended and it is to be found by more than its name.
+        /// The keys that find the record from now on. Nothing of the batch is applied if its source
+        /// entry is gone, or if that entry has ended and the record is to be found by more than its
+        /// name.
         ties: Box<Ties>,
     },
-    /// Append an event that stands for no change of memory.
+    /// Appends an event that belongs to no change of memory.
     Emit {
-        /// What happened.
+        /// The content of the event.
         body: Box<EventBody>,
-        /// When it happened first, if a replay only repeats it.
+        /// The instant at which it happened first, if a replay only repeats it.
         recorded_at: Option<Timestamp>,
-        /// It is no part of the log of the batch's run.
+        /// True if the event is left out of the log of the batch's run.
         apart: bool,
     },
 }
 
-/// What was done on the strength of an entry, in the words of whoever did it.
+/// An action that was taken because of an entry, in the caller's words.
 #[derive(Clone, PartialEq, Eq)]
 pub struct ActionText {
-    /// What was done. Empty once the entry was forgotten.
+    /// The action in words. Empty once the entry was forgotten.
     pub action: String,
-    /// Its name where it was done.
+    /// The caller's own name for the action.
     pub reference: String,
 }
 
@@ -240,7 +188,7 @@ impl std::fmt::Debug for ActionText {
     }
 }
 
-/// A text as it was read, by which a store tells whether it is still there.
+/// A text as it was read, by which a store tells whether it is still the same.
 #[derive(Clone, PartialEq, Eq)]
 pub struct StoredText(pub String);
 
@@ -251,20 +199,20 @@ impl std::fmt::Debug for StoredText {
     }
 }
 
-/// Why another entry stands for one that goes.
+/// The reason why another entry replaces one that is retired.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reason {
-    /// Both say the same. The text is kept, in case the one that stays is forgotten; its support
-    /// counts for the other.
+    /// Both say the same. The text is kept, in case the entry that stays is forgotten; its evidence
+    /// counts for the other one.
     Merged,
-    /// The other one is newer and says otherwise. The text is kept as history.
+    /// The other one is newer and contradicts it. The text is kept as history.
     Superseded,
-    /// The other one is the gist of it and more. The text goes, as with a deletion.
+    /// The other one is a summary of it and of more. The text is erased, as with a deletion.
     Compacted,
 }
 
 impl Reason {
-    /// Every reason.
+    /// All reasons, in the order of their declaration.
     pub const ALL: [Reason; 3] = [Reason::Merged, Reason::Superseded, Reason::Compacted];
 
     /// The stable name, as stored and sent.
@@ -277,20 +225,20 @@ impl Reason {
         }
     }
 
-    /// Whether the text stays as long as that of the entry that stands for it.
+    /// Returns true if the text is kept as long as that of the entry that replaces it.
     #[must_use]
     pub fn keeps_text(self) -> bool {
         self != Reason::Compacted
     }
 }
 
-/// In which way an answer is over.
+/// The way in which an answer to a slot ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Closing {
-    /// A statement is untrue from this instant on. If that is still to come, the entry is part of
-    /// its memory until then.
+    /// A statement is untrue from this instant on. If the instant is still to come, the entry is
+    /// part of its memory until then.
     Untrue(Timestamp),
-    /// A procedure is done otherwise from now on.
+    /// A procedure is replaced by another one from now on.
     Outdated,
 }
 
@@ -305,17 +253,15 @@ impl Closing {
     }
 }
 
-/// Which part of a run wrote an entry.
+/// The part of a run that wrote an entry.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Cause {
-    /// The node.
     pub node: Option<String>,
-    /// The agent.
     pub agent: Option<String>,
 }
 
 impl Change {
-    /// The memory it touches, if it touches one.
+    /// The memory that it touches, if it touches one.
     #[must_use]
     pub fn memory_ref(&self) -> Option<&MemoryRef> {
         match self {
@@ -345,8 +291,8 @@ impl Change {
         }
     }
 
-    /// Every memory it names: the one it touches, those that a text was made from, the one whose
-    /// entry a record hangs on.
+    /// All memories that it names: the one it touches, those of the entries that a text was made
+    /// from, and the one of the entry that a record is tied to.
     pub fn memory_refs(&self) -> impl Iterator<Item = &MemoryRef> {
         let (sources, tie): (&[(MemoryRef, EntryId)], _) = match self {
             Change::Put { sources, .. } => (sources, None),
@@ -359,8 +305,8 @@ impl Change {
             .chain(tie.map(|source| &source.0))
     }
 
-    /// The event that is stored with it. A record has none of its own: what it means is told by an
-    /// event beside it. Nor does an erasure: the event told of it when the entry was taken away.
+    /// The event that is stored with the change. A record has none: its meaning is reported by an
+    /// event of its own. Nor has an erasure: the event was stored when the entry was removed.
     #[must_use]
     pub fn event(&self) -> Option<EventBody> {
         let event = match self {
@@ -449,13 +395,13 @@ impl Change {
         Some(event)
     }
 
-    /// Whether its event is no part of the log of the batch's run.
+    /// Returns true if its event is left out of the log of the batch's run.
     #[must_use]
     pub fn is_apart(&self) -> bool {
         matches!(self, Change::Emit { apart: true, .. })
     }
 
-    /// When its event happened first, if it only repeats one.
+    /// The instant at which its event happened first, if it only repeats one.
     #[must_use]
     pub fn recorded_at(&self) -> Option<Timestamp> {
         if let Change::Emit { recorded_at, .. } = self {

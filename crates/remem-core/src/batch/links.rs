@@ -1,4 +1,4 @@
-//! What a batch does to the actions that rest on entries, and to the rules of worlds.
+//! The builder methods of a batch for actions that rest on entries, and for the rules of worlds.
 
 use super::{ActionText, Batch, Change, StoredText};
 use crate::admission::RuleText;
@@ -23,8 +23,8 @@ impl Batch {
         self
     }
 
-    /// Replaces the text of an action that rests on an entry. Its new text is cleaned by the rules
-    /// of today, and no other action of the entry has it.
+    /// Replaces the text of an action that rests on an entry. The new text was redacted by the
+    /// current rules, and no other action of the entry has it.
     #[must_use]
     pub fn relink(
         mut self,
@@ -42,7 +42,7 @@ impl Batch {
         self
     }
 
-    /// Replaces the text of a rule, if it still says what it said when it was read.
+    /// Replaces the text of a rule if it is still the text that was read.
     #[must_use]
     pub fn reword(mut self, world: WorldId, id: RuleId, was: String, body: RuleText) -> Batch {
         let was = StoredText(was);
@@ -55,8 +55,8 @@ impl Batch {
         self
     }
 
-    /// Writes a rule, or takes it away. Comes before whatever entries the batch stores: they are
-    /// held against it.
+    /// Writes a rule, or deletes it (`None`). Must come before the entries that the batch stores,
+    /// because they are checked against it.
     ///
     /// # Panics
     /// If the world is the one without rules.

@@ -1,30 +1,33 @@
-//! correction: what the operator put right after the same tool more than once. The wording is the
-//! operator's, without the "no" before it. An objection without a wording says only that something
-//! was wrong, and teaches nothing.
+//! correction: corrections by the operator that follow calls of the same tool more than once. The
+//! wording is the operator's, without the "no" before it. An objection without a wording says only
+//! that something was wrong, and yields no pattern.
 
 use super::{Episode, Pattern, PatternKind, Segment, Speaker, normal, own_slot};
 use crate::habit::phrase::{Sentence, sentences};
 use crate::slots::procedural_slot;
 use std::collections::BTreeMap;
 
-/// How soon after an act an objection is about it, in turns.
+/// The number of turns after an act within which an objection refers to it.
 const TURNS_MAX: usize = 3;
-/// How often a tool must be objected to.
+/// The number of objections to a tool that make a pattern.
 const TIMES_MIN: usize = 2;
+/// The weight of every correction.
 const WEIGHT: u32 = 3;
+/// Fewest words of a wording.
 const WORDS_MIN: usize = 2;
+/// Most words of a wording.
 const WORDS_MAX: usize = 40;
 
-/// An objection: what was said instead, if anything, and where.
+/// An objection: the wording of what is wanted instead, if any, and the episode.
 type Objection<'e, 'a, I> = (Option<&'a str>, &'e Episode<'a, I>);
 
-/// One pattern a tool: the wording that was used most, then last.
+/// One pattern for each tool: the wording that was used most often, and of equals the last one.
 pub(super) fn patterns<'a, I: Clone + Ord>(segments: &[Segment<'_, 'a, I>]) -> Vec<Pattern<I>> {
     let mut tools: BTreeMap<&'a str, Vec<Objection<'_, 'a, I>>> = BTreeMap::new();
     for segment in segments {
         for (at, episode) in segment.iter().enumerate() {
-            let heard = episode.speaker == Speaker::Operator && !episode.is_untrusted();
-            let Some(instead) = heard.then(|| objection(episode.text)).flatten() else {
+            let counts = episode.speaker == Speaker::Operator && !episode.is_untrusted();
+            let Some(instead) = counts.then(|| objection(episode.text)).flatten() else {
                 continue;
             };
             let before = segment[at.saturating_sub(TURNS_MAX)..at].iter().rev();
@@ -45,6 +48,7 @@ pub(super) fn patterns<'a, I: Clone + Ord>(segments: &[Segment<'_, 'a, I>]) -> V
         .collect()
 }
 
+/// The pattern of the objections to one tool, or `None` if none of them has a wording.
 fn pattern<I: Clone + Ord>(
     tool: &str,
     mut objections: Vec<Objection<'_, '_, I>>,
@@ -55,9 +59,9 @@ fn pattern<I: Clone + Ord>(
         .iter()
         .filter_map(|(instead, _)| *instead)
         .for_each(|text| *times.entry(normal(text)).or_default() += 1);
-    let worded = objections.iter().filter_map(|(instead, _)| *instead);
-    // Of equally many the last one stays: `max_by_key` returns it.
-    let text = worded.max_by_key(|text| times.get(&normal(text)).copied())?;
+    let wordings = objections.iter().filter_map(|(instead, _)| *instead);
+    // Of equally frequent wordings `max_by_key` returns the last one.
+    let text = wordings.max_by_key(|text| times.get(&normal(text)).copied())?;
     let slot = procedural_slot(text)
         .unwrap_or_else(|| own_slot(PatternKind::Correction, &[tool, &normal(text)]));
     let sources: Vec<&Episode<'_, I>> = objections.iter().map(|(_, episode)| *episode).collect();
@@ -70,7 +74,7 @@ fn pattern<I: Clone + Ord>(
     ))
 }
 
-/// What is wanted instead, if a text objects.
+/// `None` if a text does not object, else the wording of what is wanted instead, if it has one.
 fn objection(text: &str) -> Option<Option<&str>> {
     let sentences = sentences(text);
     let first = sentences.first().filter(|first| !first.quoted)?;
@@ -90,17 +94,18 @@ fn objection(text: &str) -> Option<Option<&str>> {
     )
 }
 
-/// Where the objection ends and the rest of its sentence begins.
+/// The word at which the objecting phrase ends and the rest of its sentence begins.
 fn opened(sentence: &Sentence<'_>) -> Option<usize> {
     let at = sentence.any(0, SOFTENERS).unwrap_or(0);
     if let Some(count) = sentence.any(at, UNDO) {
         return Some(at + count);
     }
     let mut end = at + sentence.any(at, OBJECTIONS)?;
-    let marked = sentence.words[end - 1].mark.is_some() || end == sentence.words.len();
+    let is_marked = sentence.words[end - 1].mark.is_some() || end == sentence.words.len();
     // "No idea" and "no problem" object to nothing.
-    let bare = ["no", "nope", "wrong", "actually"].contains(&sentence.word(end - 1)) && !marked;
-    if bare && sentence.any(end, COMMANDING).is_none() {
+    let is_bare =
+        ["no", "nope", "wrong", "actually"].contains(&sentence.word(end - 1)) && !is_marked;
+    if is_bare && sentence.any(end, COMMANDING).is_none() {
         return None;
     }
     while let Some(count) = sentence.any(end, OBJECTIONS) {
@@ -109,19 +114,22 @@ fn opened(sentence: &Sentence<'_>) -> Option<usize> {
     Some(end)
 }
 
-/// Words that can stand as a rule: neither a question nor a mere "that again".
+/// Whether a sentence can serve as a rule: neither a question nor a mere "that again".
 fn is_wording(sentence: &Sentence<'_>) -> bool {
     let words = (WORDS_MIN..=WORDS_MAX).contains(&sentence.words.len());
-    let telling = sentence
+    let specific = sentence
         .words
         .iter()
         .any(|word| !POINTING.contains(&word.text.as_str()));
-    words && telling && !sentence.question && !sentence.quoted
+    words && specific && !sentence.question && !sentence.quoted
 }
 
+/// Words without meaning that may come before an objection.
 const SOFTENERS: &[&str] = &["hm", "hmm", "oh", "please", "sorry", "wait", "well"];
 
 #[rustfmt::skip]
+// Longer phrases need no place before their prefixes: `Sentence::longest_phrase_at` takes the
+// longest match.
 const OBJECTIONS: &[&str] = &[
     "actually", "i meant", "i said", "instead", "no", "nope", "not like that", "not like this", "not quite", "not that", "not this", "not what i asked",
     "not what i meant", "not what i wanted", "rather", "that is not right", "that is not what i asked", "that is not what i meant",
@@ -129,14 +137,14 @@ const OBJECTIONS: &[&str] = &[
     "that's wrong", "this is wrong", "wrong",
 ];
 
-/// What takes an act back.
+/// Phrases that ask to undo an act.
 #[rustfmt::skip]
 const UNDO: &[&str] = &[
     "change it back", "change that back", "put it back", "revert", "revert it", "revert that", "revert this", "roll back", "roll it back",
     "roll that back", "take it back", "take that back", "undo", "undo it", "undo that", "undo this",
 ];
 
-/// What may follow a bare "no" without a comma.
+/// Words that may follow a bare "no" without a comma.
 const COMMANDING: &[&str] = &[
     "always",
     "do",
@@ -154,6 +162,7 @@ const COMMANDING: &[&str] = &[
     "write",
 ];
 
+/// Words that refer to the moment; a wording needs at least one other word.
 const POINTING: &[&str] = &[
     "again", "and", "it", "please", "that", "the", "then", "this", "thanks", "you", "thank",
 ];

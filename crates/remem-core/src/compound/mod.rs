@@ -1,13 +1,13 @@
-//! Compounding: what a session of work is worth beyond itself. Reads its episodes and returns
-//! patterns: what the operator stated, what was done again and again, and what had to be corrected.
-//! Pure and deterministic: the same episodes give the same patterns in whatever order they come.
-//! Writes no sentence of its own but a fixed one around names of tools, and may not store, archive
-//! or promote anything.
+//! Compounding: extracts from a session of work the patterns that outlast it. Reads its episodes
+//! and returns what the operator stated, the steps that were repeated, and the corrections that
+//! were made. Pure and deterministic: the same episodes give the same patterns in whatever order
+//! they come. It writes no sentence of its own but a fixed one around names of tools, and may not
+//! store, archive or promote anything.
 //!
-//! * `segment`: episodes into stretches of work.
-//! * `stated`: sentences that hold from now on.
+//! * `segment`: splits episodes into stretches of work.
+//! * `stated`: rules that the operator stated for the future.
 //! * `routine`: tools that are used one after the other.
-//! * `correction`: what the operator put right.
+//! * `correction`: objections of the operator to what was done.
 
 mod correction;
 mod routine;
@@ -20,27 +20,28 @@ use crate::trust::{Evidence, Trust};
 use segment::{Segment, segments};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The weight a pattern needs.
+/// The least weight of a returned pattern.
 const WEIGHT_MIN: u32 = 3;
-/// The most patterns of a session, and of one thread.
+/// The most patterns returned for a session.
 const SESSION_PATTERNS_MAX: usize = 20;
+/// The most patterns returned for one thread.
 const THREAD_PATTERNS_MAX: usize = 5;
 
-/// Who speaks in an episode.
+/// The author of an episode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Speaker {
-    /// Whom the work is for.
+    /// The principal for whom the work is done.
     Operator,
-    /// Who does it.
+    /// The agent that does the work.
     Agent,
-    /// What it is done with.
+    /// A tool that the agent uses.
     Tool,
-    /// Nobody said.
+    /// The speaker was not recorded.
     Unknown,
 }
 
 impl Speaker {
-    /// The stable name.
+    /// The name by which evidence identifies a speaker without a tool.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -55,19 +56,17 @@ impl Speaker {
 /// One event of a session.
 #[derive(Clone)]
 pub struct Episode<'a, I> {
-    /// Its row.
+    /// The row of the entry.
     pub id: I,
-    /// When it was.
+    /// The instant at which it was recorded.
     pub at: Timestamp,
     /// The conversation it is part of.
     pub thread: &'a str,
-    /// Who speaks.
     pub speaker: Speaker,
     /// The tool that was called, or that answers.
     pub tool: Option<&'a str>,
-    /// What was said.
     pub text: &'a str,
-    /// How far that is believed.
+    /// The trust of the entry.
     pub trust: Trust,
 }
 
@@ -76,6 +75,7 @@ impl<I> Episode<'_, I> {
         self.trust == Trust::Untrusted
     }
 
+    /// The evidence that this episode contributes to a pattern.
     fn evidence(&self) -> Evidence {
         Evidence::of(
             self.trust,
@@ -85,7 +85,7 @@ impl<I> Episode<'_, I> {
     }
 }
 
-// What was said stays out of logs.
+// The text stays out of logs.
 impl<I: std::fmt::Debug> std::fmt::Debug for Episode<'_, I> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(
@@ -98,19 +98,19 @@ impl<I: std::fmt::Debug> std::fmt::Debug for Episode<'_, I> {
     }
 }
 
-/// How a pattern was found.
+/// The kinds of patterns, by how they were found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum PatternKind {
-    /// The operator said it.
+    /// The operator stated the rule.
     Stated,
-    /// It was done again and again.
+    /// The same steps were repeated.
     Routine,
-    /// The operator put it right more than once.
+    /// The operator corrected it more than once.
     Correction,
 }
 
 impl PatternKind {
-    /// The stable name.
+    /// The stable name, which is part of stored slots and tags.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -121,31 +121,30 @@ impl PatternKind {
     }
 }
 
-/// A procedure that a session showed.
+/// A procedure extracted from the episodes of a session.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Pattern<I> {
-    /// How it was found.
     pub kind: PatternKind,
-    /// The question it answers; no two patterns of a session answer the same.
+    /// The slot that it answers; no two patterns of a session have the same.
     pub slot: String,
-    /// What it says. Except for a routine, a verbatim part of a source.
+    /// The text of the procedure. Except for a routine, a verbatim part of a source.
     pub text: String,
-    /// How much speaks for it.
+    /// The amount of support: a constant of the kind, or for a routine the number of threads.
     pub weight: u32,
-    /// When it was last seen.
+    /// The instant of its newest source.
     pub at: Timestamp,
     /// The episodes it was found in, in order.
     pub sources: Vec<I>,
-    /// The threads of those.
+    /// The threads of the sources.
     pub threads: BTreeSet<String>,
-    /// What it rests on.
+    /// The union of the sources' evidence.
     pub evidence: Evidence,
-    /// The least that any source is believed.
+    /// The lowest trust of any source.
     pub trust: Trust,
 }
 
 impl<I: Clone> Pattern<I> {
-    /// A pattern of some episodes, which are given in order.
+    /// The pattern of some episodes, which are given in order.
     fn of(
         kind: PatternKind,
         slot: String,
@@ -179,7 +178,7 @@ impl<I: Clone> Pattern<I> {
     }
 }
 
-// What it says, and what about, stays out of logs.
+// Text and slot stay out of logs.
 impl<I> std::fmt::Debug for Pattern<I> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(
@@ -192,33 +191,34 @@ impl<I> std::fmt::Debug for Pattern<I> {
     }
 }
 
-/// The patterns of a session that ends, those with most weight first.
+/// The patterns of a session that ends, the heaviest first.
 #[must_use]
 pub fn compound<I: Clone + Ord>(episodes: &[Episode<'_, I>]) -> Vec<Pattern<I>> {
     let ordered = ordered(episodes);
     let segments = segments(&ordered);
-    let found = [
+    let candidates = [
         stated::patterns(&ordered),
         routine::patterns(&segments),
         correction::patterns(&segments),
     ]
     .concat();
-    kept(found, SESSION_PATTERNS_MAX)
+    kept(candidates, SESSION_PATTERNS_MAX)
 }
 
-/// The patterns of one conversation that ends: routines show over many only.
+/// The patterns of one conversation that ends. Routines are left out, because they need several
+/// threads.
 #[must_use]
 pub fn compound_thread<I: Clone + Ord>(episodes: &[Episode<'_, I>]) -> Vec<Pattern<I>> {
     let ordered = ordered(episodes);
-    let found = [
+    let candidates = [
         stated::patterns(&ordered),
         correction::patterns(&segments(&ordered)),
     ]
     .concat();
-    kept(found, THREAD_PATTERNS_MAX)
+    kept(candidates, THREAD_PATTERNS_MAX)
 }
 
-/// Episodes by their instants, each once.
+/// Episodes in the order of their instants, each id once.
 fn ordered<'e, 'a, I: Clone + Ord>(episodes: &'e [Episode<'a, I>]) -> Vec<&'e Episode<'a, I>> {
     let mut ordered: Vec<&Episode<'a, I>> = episodes.iter().collect();
     sabotage!(
@@ -226,12 +226,13 @@ fn ordered<'e, 'a, I: Clone + Ord>(episodes: &'e [Episode<'a, I>]) -> Vec<&'e Ep
         ordered
             .sort_by(|a, b| (a.at, &a.id, a.thread, a.text).cmp(&(b.at, &b.id, b.thread, b.text)))
     );
-    let mut seen = BTreeSet::new();
-    ordered.retain(|episode| seen.insert(&episode.id));
+    let mut known_ids = BTreeSet::new();
+    ordered.retain(|episode| known_ids.insert(&episode.id));
     ordered
 }
 
-/// Of the patterns of one slot the weightiest, then the newest; of all, the weightiest.
+/// The heaviest patterns, at most `most`. Of the patterns of one slot only the heaviest stays, of
+/// equals the newest.
 fn kept<I: Clone + Ord>(found: Vec<Pattern<I>>, most: usize) -> Vec<Pattern<I>> {
     let mut slots: BTreeMap<String, Pattern<I>> = BTreeMap::new();
     let rank = |pattern: &Pattern<I>| {
@@ -262,7 +263,8 @@ fn kept<I: Clone + Ord>(found: Vec<Pattern<I>>, most: usize) -> Vec<Pattern<I>> 
     patterns
 }
 
-/// The slot of what fills none that others could fill: a name made from what makes it the same.
+/// The slot of a pattern that belongs to no shared slot: a name made from the parts by which two
+/// such patterns are the same.
 fn own_slot(kind: PatternKind, parts: &[&str]) -> String {
     let mut hasher = blake3::Hasher::new();
     for part in parts {
@@ -273,7 +275,8 @@ fn own_slot(kind: PatternKind, parts: &[&str]) -> String {
     format!("{}|{}", kind.as_str(), &hasher.finalize().to_hex()[..16])
 }
 
-/// The words by which two sentences say the same.
+/// The normal form of a sentence: two sentences with the same words in the same order have the same
+/// one.
 fn normal(text: &str) -> String {
     let words = text
         .split(|c: char| c.is_whitespace() || ",.;:!?\"“”()".contains(c))

@@ -1,51 +1,55 @@
-//! routine: tools that are used one after the other, in one conversation after another. Its text is
-//! a fixed sentence around the names of tools; a name that could say something of its own is not
-//! taken.
+//! routine: sequences of tools that recur in several conversations. The text of a pattern is a
+//! fixed sentence around the names of tools; a name that could carry a message of its own is not
+//! used.
 
 use super::{Episode, Pattern, PatternKind, Segment, Speaker, own_slot};
 use crate::sabotage;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// In how many threads a routine must show.
+/// The number of threads in which a routine must occur.
 const SUPPORT_MIN: usize = 3;
-/// How many steps it has.
+/// The number of steps of a routine.
 const STEPS: std::ops::RangeInclusive<usize> = 2..=5;
+/// The longest name of a tool that is used.
 const NAME_BYTES_MAX: usize = 64;
 
-/// Where a sequence of steps was seen first in each thread.
+/// The first occurrence of a sequence of steps in each thread.
 type Seen<'e, 'a, I> = BTreeMap<&'a str, Vec<&'e Episode<'a, I>>>;
 
-/// The longest sequences with enough support.
+/// The longest sequences that occur in enough threads.
 pub(super) fn patterns<'a, I: Clone + Ord>(segments: &[Segment<'_, 'a, I>]) -> Vec<Pattern<I>> {
-    let mut found: BTreeMap<Vec<&'a str>, Seen<'_, 'a, I>> = BTreeMap::new();
+    let mut sequences: BTreeMap<Vec<&'a str>, Seen<'_, 'a, I>> = BTreeMap::new();
     for acts in segments.iter().flat_map(|segment| runs(segment)) {
         for length in STEPS {
             for steps in acts.windows(length) {
                 let names = steps.iter().filter_map(|act| act.tool).collect();
-                let seen = found.entry(names).or_default();
-                seen.entry(steps[0].thread)
+                let occurrences = sequences.entry(names).or_default();
+                occurrences
+                    .entry(steps[0].thread)
                     .or_insert_with(|| steps.to_vec());
             }
         }
     }
-    found.retain(|_, seen| seen.len() >= SUPPORT_MIN);
-    let parts = parts(&found);
-    found
+    sequences.retain(|_, occurrences| occurrences.len() >= SUPPORT_MIN);
+    let parts = parts(&sequences);
+    sequences
         .iter()
         .filter(|(names, _)| !parts.contains(names.as_slice()))
-        .map(|(names, seen)| pattern(names, seen))
+        .map(|(names, occurrences)| pattern(names, occurrences))
         .collect()
 }
 
-/// Sequences that were seen only inside a longer one.
-fn parts<'f, 'a, I>(found: &'f BTreeMap<Vec<&'a str>, Seen<'_, 'a, I>>) -> BTreeSet<&'f [&'a str]> {
+/// Sequences that occur only inside a longer one.
+fn parts<'f, 'a, I>(
+    sequences: &'f BTreeMap<Vec<&'a str>, Seen<'_, 'a, I>>,
+) -> BTreeSet<&'f [&'a str]> {
     let mut parts = BTreeSet::new();
-    for (longer, seen) in found {
+    for (longer, occurrences) in sequences {
         for length in *STEPS.start()..longer.len() {
             let same = |part: &&[&'a str]| {
-                found
+                sequences
                     .get(*part)
-                    .is_some_and(|other| other.len() == seen.len())
+                    .is_some_and(|other| other.len() == occurrences.len())
             };
             parts.extend(longer.windows(length).filter(same));
         }
@@ -53,8 +57,8 @@ fn parts<'f, 'a, I>(found: &'f BTreeMap<Vec<&'a str>, Seen<'_, 'a, I>>) -> BTree
     parts
 }
 
-/// The acts of a stretch, without what is said in between. A call and its answer, or a call that is
-/// repeated, are one act; an act without a proper name parts what stands around it.
+/// The acts of a segment, in runs. A call and its response, or a repeated call, are one act; an act
+/// of a tool without a proper name separates the acts before it from those after it.
 fn runs<'e, 'a, I>(segment: &Segment<'e, 'a, I>) -> Vec<Vec<&'e Episode<'a, I>>> {
     let mut runs: Vec<Vec<&Episode<'a, I>>> = vec![Vec::new()];
     for act in segment
@@ -74,7 +78,7 @@ fn runs<'e, 'a, I>(segment: &Segment<'e, 'a, I>) -> Vec<Vec<&'e Episode<'a, I>>>
     runs
 }
 
-/// A name and nothing else: no spaces, no sentence.
+/// Whether a tool's name is only a name: no spaces, no sentence.
 fn is_name(name: &str) -> bool {
     (1..=NAME_BYTES_MAX).contains(&name.len())
         && name
@@ -82,11 +86,12 @@ fn is_name(name: &str) -> bool {
             .all(|byte| byte.is_ascii_alphanumeric() || b"_.:/-".contains(&byte))
 }
 
-fn pattern<I: Clone + Ord>(names: &[&str], seen: &Seen<'_, '_, I>) -> Pattern<I> {
-    let mut sources: Vec<&Episode<'_, I>> = seen.values().flatten().copied().collect();
+/// The pattern of a sequence, weighted by the number of its threads.
+fn pattern<I: Clone + Ord>(names: &[&str], occurrences: &Seen<'_, '_, I>) -> Pattern<I> {
+    let mut sources: Vec<&Episode<'_, I>> = occurrences.values().flatten().copied().collect();
     sources.sort_by(|a, b| (a.at, &a.id).cmp(&(b.at, &b.id)));
     let text = format!("Usual steps: {}.", names.join(", then "));
-    let support = u32::try_from(seen.len()).unwrap_or(u32::MAX);
+    let support = u32::try_from(occurrences.len()).unwrap_or(u32::MAX);
     Pattern::of(
         PatternKind::Routine,
         own_slot(PatternKind::Routine, names),

@@ -1,5 +1,5 @@
-//! segment: stretches of work. A thread is cut where nothing happened for a while, so that what
-//! stands together was done together. May not look at what was said.
+//! segment: stretches of work. A thread is cut where nothing happened for a while, so that the acts
+//! of one segment were done together. It does not read the texts.
 
 use super::Episode;
 use std::collections::BTreeMap;
@@ -10,7 +10,7 @@ const PAUSE_MS_MAX: i64 = 45 * 60_000;
 /// Episodes of one thread without a long pause, in order.
 pub(super) type Segment<'e, 'a, I> = Vec<&'e Episode<'a, I>>;
 
-/// The stretches of ordered episodes, thread by thread.
+/// The segments of ordered episodes, thread by thread.
 pub(super) fn segments<'e, 'a, I>(ordered: &[&'e Episode<'a, I>]) -> Vec<Segment<'e, 'a, I>> {
     let mut threads: BTreeMap<&str, Vec<Segment<'e, 'a, I>>> = BTreeMap::new();
     for episode in ordered {

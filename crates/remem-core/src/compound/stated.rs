@@ -1,6 +1,5 @@
-//! stated: what the operator said that holds from now on. Only those who may give orders are heard:
-//! never a tool, an agent or a source that nobody vouches for, and nothing that the operator only
-//! quotes.
+//! stated: rules that the operator stated for the future. Only speakers who may give orders count:
+//! never a tool, an agent or an untrusted source, and nothing that the operator only quotes.
 
 use super::{Episode, Pattern, PatternKind, Speaker, normal, own_slot};
 use crate::habit::phrase::sentences;
@@ -9,16 +8,18 @@ use crate::sabotage;
 use crate::slots::procedural_slot;
 use std::collections::BTreeMap;
 
-/// What the operator says counts as much as a promotion asks for.
+/// The weight of every stated rule: a statement of the operator counts as much as a promotion
+/// needs.
 const WEIGHT: u32 = 4;
-/// A rule in fewer words says nothing once its moment is over; one in more is a story.
+/// Fewest words of a rule: in fewer it means nothing once its moment is over.
 const WORDS_MIN: usize = 3;
+/// Most words of a rule: a sentence with more is a story.
 const WORDS_MAX: usize = 40;
 
-/// A rule: the words by which others say the same, its own words, and where it was said.
+/// A stated rule: its normal form, its wording, and the episode that states it.
 type Said<'e, 'a, I> = (String, &'a str, &'e Episode<'a, I>);
 
-/// One pattern a slot: the last that was said, with all that say the same.
+/// One pattern for each slot: the rule that was stated last, with all episodes that state the same.
 pub(super) fn patterns<I: Clone + Ord>(ordered: &[&Episode<'_, I>]) -> Vec<Pattern<I>> {
     let mut slots: BTreeMap<String, Vec<Said<'_, '_, I>>> = BTreeMap::new();
     for episode in ordered.iter().filter(|episode| may_order(episode)) {
@@ -31,10 +32,11 @@ pub(super) fn patterns<I: Clone + Ord>(ordered: &[&Episode<'_, I>]) -> Vec<Patte
     }
     slots
         .into_iter()
-        .filter_map(|(slot, said)| pattern(slot, &said))
+        .filter_map(|(slot, statements)| pattern(slot, &statements))
         .collect()
 }
 
+/// Whether the speaker of an episode may state rules.
 fn may_order<I>(episode: &Episode<'_, I>) -> bool {
     sabotage!(
         "untrusted-texts-give-orders",
@@ -47,13 +49,13 @@ fn may_order<I>(episode: &Episode<'_, I>) -> bool {
     )
 }
 
-/// The sentences of a text that state a rule, without the words of courtesy before it.
+/// The sentences of a text that state a rule, without opening words such as "please".
 fn rules(text: &str) -> impl Iterator<Item = &str> {
-    let stated = sentences(text).into_iter().filter(|sentence| {
+    let rules_found = sentences(text).into_iter().filter(|sentence| {
         (WORDS_MIN..=WORDS_MAX).contains(&sentence.words.len())
             && habit(sentence) == Some(Habit::Stated)
     });
-    stated.filter_map(|sentence| {
+    rules_found.filter_map(|sentence| {
         sentence
             .words
             .get(opening(&sentence))
@@ -61,9 +63,10 @@ fn rules(text: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-fn pattern<I: Clone + Ord>(slot: String, said: &[Said<'_, '_, I>]) -> Option<Pattern<I>> {
-    let (same, text, _) = said.last()?;
-    let mut sources: Vec<&Episode<'_, I>> = said
+/// The pattern of the last statement of a slot, with all that state the same as its sources.
+fn pattern<I: Clone + Ord>(slot: String, statements: &[Said<'_, '_, I>]) -> Option<Pattern<I>> {
+    let (same, text, _) = statements.last()?;
+    let mut sources: Vec<&Episode<'_, I>> = statements
         .iter()
         .filter(|(other, _, _)| other == same)
         .map(|(_, _, episode)| *episode)

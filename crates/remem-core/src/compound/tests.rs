@@ -30,7 +30,7 @@ fn episodes(rows: &[Row]) -> Vec<Episode<'static, usize>> {
     rows.iter().enumerate().map(episode).collect()
 }
 
-/// What an operator says, and what an agent does with a tool.
+/// A statement of the operator, and an act of an agent with a tool.
 fn says(minute: i64, thread: &'static str, text: &'static str) -> Row {
     (minute, thread, Operator, None, text, Trust::Operator)
 }
@@ -580,7 +580,7 @@ proptest! {
             prop_assert!(pattern.weight >= 3 && !pattern.evidence.is_untrusted() && !pattern.text.is_empty());
             prop_assert_eq!(Some(pattern.trust), sources.iter().map(|source| source.trust).min());
             prop_assert_eq!(pattern.threads.len(), pattern.evidence.threads());
-            // INV-62: no order was given by somebody whom nobody vouches for.
+            // INV-62: no order comes from an untrusted source.
             prop_assert!(pattern.kind == PatternKind::Routine || pattern.trust != Trust::Untrusted);
         }
     }

@@ -1,29 +1,30 @@
-//! Who meets whom: entries that share a band key are in one bucket. Found by sorting one band at a
-//! time, so that a million entries need eight bytes each for it and no table of keys.
+//! Owns the buckets of candidates: entries that share a band key are in one bucket and may be
+//! compared. Computed by sorting one band at a time, so that a million entries need eight bytes
+//! each for it and no table of keys.
 
 use super::plan::{CANDIDATES_MAX, Known};
 use super::signature::BANDS;
 
-/// No bucket: nobody to meet in this band.
+/// No bucket: the entry shares no key in this band.
 pub(super) const NONE: u32 = u32::MAX;
 
-/// Buckets with the leaders found so far. All are slices of one list: a `Vec` each would cost more
-/// than its contents.
+/// Buckets with the leaders found so far. All are slices of one list: a `Vec` for each would cost
+/// more than its contents.
 #[derive(Default)]
 pub(super) struct Buckets {
     starts: Vec<u32>,
     leaders: Vec<u32>,
-    /// Leaders in a bucket, and how many of them are fresh. Each kind is kept up to the cap: nobody
-    /// looks further.
+    /// The number of leaders in each bucket, and of the fresh ones among them. Each kind is stored
+    /// up to the cap, because no comparison goes further.
     counts: Vec<(u8, u8)>,
-    /// Entries of the bucket still to come. With the last one its leaders are let go.
+    /// The number of entries of each bucket that are still to be processed. After the last one its
+    /// leaders are released.
     left: Vec<u32>,
 }
 
-/// Puts entries that share a key into buckets, whose numbers take the place of the keys. Entries
-/// are given in order. Of confirmed entries, which are not compared with each other, only those are
-/// in that a fresh one can reach: the newest of the bucket and those next after a fresh one, up to
-/// the cap.
+/// Puts entries that share a key into buckets, whose numbers replace the keys. Entries are given in
+/// order. Confirmed entries, which are not compared with each other, are included only if a fresh
+/// one can reach them: the newest of the bucket and those next after a fresh one, up to the cap.
 pub(super) fn meet(known: &mut [Known]) -> Buckets {
     let mut buckets = Buckets::default();
     let mut size = 0;
@@ -31,7 +32,7 @@ pub(super) fn meet(known: &mut [Known]) -> Buckets {
     for band in 0..BANDS {
         pairs.clear();
         for (at, entry) in known.iter_mut().enumerate() {
-            // The key decides who meets, the place in order who comes first.
+            // The upper half groups equal keys, the lower half preserves the order of entries.
             let key = std::mem::replace(&mut entry.bands[band], NONE);
             pairs.extend((key != 0).then_some(u64::from(key) << 32 | at as u64));
         }
@@ -57,19 +58,20 @@ pub(super) fn meet(known: &mut [Known]) -> Buckets {
     buckets
 }
 
+/// The entries of a group with one key that take part in comparisons.
 fn reachable(run: &[u64], known: &[Known]) -> Vec<usize> {
-    let place = |pair: &u64| (pair & 0xFFFF_FFFF) as usize;
-    let Some(last) = run.iter().rposition(|pair| known[place(pair)].fresh) else {
+    let index = |pair: &u64| (pair & 0xFFFF_FFFF) as usize;
+    let Some(last) = run.iter().rposition(|pair| known[index(pair)].fresh) else {
         return Vec::new();
     };
     let mut confirmed = 0;
     let mut reach = 0_usize;
     let mut members = Vec::with_capacity(run.len());
     for (at, pair) in run.iter().enumerate() {
-        let fresh = known[place(pair)].fresh;
+        let fresh = known[index(pair)].fresh;
         let newest = at < last && confirmed < CANDIDATES_MAX;
         if fresh || newest || reach > 0 {
-            members.push(place(pair));
+            members.push(index(pair));
         }
         (confirmed, reach) = if fresh {
             (confirmed, CANDIDATES_MAX)
@@ -81,26 +83,30 @@ fn reachable(run: &[u64], known: &[Known]) -> Vec<usize> {
 }
 
 impl Buckets {
-    /// Leaders of a bucket, in the order they came.
+    /// The leaders of a bucket, in the order in which they were added.
     pub fn leaders(&self, bucket: u32) -> &[u32] {
         let start = self.starts[bucket as usize] as usize;
         &self.leaders[start..start + usize::from(self.counts[bucket as usize].0)]
     }
 
-    /// Adds a leader; false if the bucket has enough of its kind already.
+    /// Adds a leader. Returns false if the bucket has enough leaders of its kind already.
     pub fn add(&mut self, bucket: u32, leader: u32, fresh: bool) -> bool {
         let at = bucket as usize;
-        let (all, of_them) = self.counts[at];
-        let same_kind = if fresh { of_them } else { all - of_them };
+        let (all, fresh_count) = self.counts[at];
+        let same_kind = if fresh {
+            fresh_count
+        } else {
+            all - fresh_count
+        };
         if usize::from(same_kind) >= CANDIDATES_MAX {
             return false;
         }
         self.leaders[self.starts[at] as usize + usize::from(all)] = leader;
-        self.counts[at] = (all + 1, of_them + u8::from(fresh));
+        self.counts[at] = (all + 1, fresh_count + u8::from(fresh));
         true
     }
 
-    /// Tells that one entry of the bucket has had its turn; true if it was the last.
+    /// Counts one entry of the bucket as processed. Returns true if it was the last.
     pub fn leave(&mut self, bucket: u32) -> bool {
         self.left[bucket as usize] -= 1;
         self.left[bucket as usize] == 0

@@ -1,12 +1,12 @@
-//! Corpora for tests: made-up facts, near-duplicates of them that say the same, and traps that
-//! differ in what matters.
+//! Corpora for tests: invented facts, near-duplicates that state the same, and traps that differ in
+//! an essential detail.
 
 use super::signature::splitmix;
 use super::{Decision, Handle, Item, Planner, Signature};
 use crate::ids::Timestamp;
 use std::collections::HashSet;
 
-/// Repeatable numbers.
+/// A random generator with a fixed seed.
 pub struct Random(pub u64);
 
 impl Random {
@@ -26,7 +26,7 @@ impl Random {
     }
 }
 
-/// An entry of a test corpus. Entries of one `fact` say the same.
+/// An entry of a test corpus. Entries with the same `fact` state the same.
 #[derive(Clone)]
 pub struct Told {
     pub row: u64,
@@ -98,7 +98,7 @@ impl Fact {
         )
     }
 
-    /// The same with one thing that matters changed.
+    /// The fact with one essential detail changed.
     fn trap(mut self, random: &mut Random) -> Fact {
         match random.below(6) {
             0 => self.count += 1,
@@ -138,7 +138,7 @@ fn reworded(text: &str, random: &mut Random) -> String {
 pub fn corpus(seed: u64, count: usize) -> Vec<Told> {
     let mut random = Random(splitmix(seed));
     let mut facts: Vec<Fact> = vec![Fact::new(&mut random)];
-    let mut told = Vec::new();
+    let mut entries = Vec::new();
     for row in 0..count as u64 {
         let known = random.one(&facts);
         let (text, fact) = match random.below(8) {
@@ -174,7 +174,7 @@ pub fn corpus(seed: u64, count: usize) -> Vec<Told> {
             metadata,
         };
         // Few instants, so that ties are common.
-        told.push(Told {
+        entries.push(Told {
             row,
             created_at: random.below(count) as i64 / 2,
             fact,
@@ -182,31 +182,32 @@ pub fn corpus(seed: u64, count: usize) -> Vec<Told> {
             item,
         });
     }
-    told
+    entries
 }
 
-/// Plans over a corpus; `fresh` tells which entries no earlier pass has seen. Returns what was
-/// decided and compared.
-pub fn plan(told: &[Told], fresh: impl Fn(&Told) -> bool) -> (Vec<Decision>, u64) {
+/// Plans over a corpus; `fresh` says which entries no earlier pass has compared. Returns the
+/// decisions and the number of comparisons.
+pub fn plan(entries: &[Told], fresh: impl Fn(&Told) -> bool) -> (Vec<Decision>, u64) {
     let mut planner = Planner::new();
-    for one in told {
-        planner.add(handle(one, fresh(one)));
+    for entry in entries {
+        planner.add(handle(entry, fresh(entry)));
     }
     let mut cover = planner.seal();
     let decisions = cover.run(|row| {
-        told.iter()
-            .find(|one| one.row == row)
-            .map(|one| one.item.clone())
+        entries
+            .iter()
+            .find(|entry| entry.row == row)
+            .map(|entry| entry.item.clone())
     });
     assert!(cover.is_done());
     assert_eq!(cover.kept(), 0, "texts are let go");
     (decisions, cover.comparisons())
 }
 
-pub fn handle(told: &Told, fresh: bool) -> Handle {
-    let row = told.row;
-    let created_at = Timestamp(told.created_at);
-    let order = splitmix(told.row) >> 62;
+pub fn handle(entry: &Told, fresh: bool) -> Handle {
+    let row = entry.row;
+    let created_at = Timestamp(entry.created_at);
+    let order = splitmix(entry.row) >> 62;
     Handle {
         row,
         created_at,
@@ -214,14 +215,14 @@ pub fn handle(told: &Told, fresh: bool) -> Handle {
         class: 0,
         trust: crate::trust::Trust::Model,
         fresh,
-        signature: told.signature,
+        signature: entry.signature,
     }
 }
 
-/// What is left when decisions are carried out. Every loser was there, and every survivor at that
-/// time too.
-pub fn survivors(told: &[Told], decisions: &[Decision]) -> Vec<Told> {
-    let mut live: HashSet<u64> = told.iter().map(|one| one.row).collect();
+/// The entries that are left after the decisions. Checks that every loser and every survivor
+/// existed at its turn.
+pub fn survivors(entries: &[Told], decisions: &[Decision]) -> Vec<Told> {
+    let mut live: HashSet<u64> = entries.iter().map(|entry| entry.row).collect();
     for decision in decisions {
         let (loser, survivor) = match *decision {
             Decision::Merge { member, leader } => (member, leader),
@@ -232,8 +233,9 @@ pub fn survivors(told: &[Told], decisions: &[Decision]) -> Vec<Told> {
             "{decision:?}"
         );
     }
-    told.iter()
-        .filter(|one| live.contains(&one.row))
+    entries
+        .iter()
+        .filter(|entry| live.contains(&entry.row))
         .cloned()
         .collect()
 }

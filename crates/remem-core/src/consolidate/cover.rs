@@ -1,5 +1,6 @@
-//! The second phase of a plan: texts come in, newest first, and each either finds a leader to be
-//! merged into or becomes one. Compares at most `CANDIDATES_MAX` a time; asks for no text twice.
+//! The second phase of a plan: texts are provided, newest first, and each is either merged into a
+//! leader or becomes one. Compares an entry with at most `CANDIDATES_MAX` leaders, and requests no
+//! text twice.
 
 use super::buckets::{Buckets, NONE};
 use super::features::{overlap, trigrams};
@@ -7,15 +8,16 @@ use super::guard::{Item, keeps_labels, near, normal_form};
 use super::plan::{CANDIDATES_MAX, Decision, Known};
 use std::collections::{HashMap, VecDeque};
 
-/// Texts asked for at a time by `Cover::run`.
+/// The number of texts that `MergePhase::run` requests at a time.
 const PAGE: usize = 256;
 
-/// The second phase, and what was decided so far.
+/// The state of the second phase, with the decisions so far.
 #[derive(Default)]
 pub struct Cover {
     known: Vec<Known>,
     buckets: Buckets,
-    /// For each entry the last one that looked at it: a leader in several buckets is one candidate.
+    /// For each entry the last one that was compared with it, so that a leader in several buckets
+    /// is one candidate.
     looked_at_by: Vec<u32>,
     asked: usize,
     settled: usize,
@@ -25,13 +27,13 @@ pub struct Cover {
     comparisons: u64,
 }
 
-/// A leader that entries to come may still be compared with.
+/// A leader that later entries may still be compared with.
 struct Leader {
     item: Item,
-    /// Of the normal form. Almost all comparisons end here, so nothing else is kept of a text but
-    /// the text.
+    /// The hash of the normal form. Almost all comparisons end here, so nothing else derived from
+    /// the text is stored.
     form: blake3::Hash,
-    /// Buckets that hold it.
+    /// The number of buckets that contain it.
     buckets: u8,
 }
 
@@ -46,7 +48,7 @@ impl Cover {
         }
     }
 
-    /// The next rows whose items are needed, in order; empty when all were asked for. Each must be
+    /// The next rows whose items are needed, in order; empty when all were requested. Each must be
     /// offered.
     pub fn wanted(&mut self, at_most: usize) -> Vec<u64> {
         let end = self.known.len().min(self.asked + at_most);
@@ -57,8 +59,8 @@ impl Cover {
         rows
     }
 
-    /// Gives an item that was asked for, or tells that it is gone. Within what was asked for, in
-    /// any order.
+    /// Provides a requested item, or `None` if the entry is gone. Requested items may come in any
+    /// order.
     pub fn offer(&mut self, row: u64, item: Option<Item>) {
         let open = &self.known[self.settled..self.asked];
         let Some(at) = open.iter().position(|entry| entry.row() == row) else {
@@ -72,36 +74,36 @@ impl Cover {
         }
     }
 
-    /// What was decided since the last call, to be carried out in this order.
+    /// The decisions since the last call, to be carried out in this order.
     pub fn take_decisions(&mut self) -> Vec<Decision> {
         std::mem::take(&mut self.decisions)
     }
 
-    /// How many texts are needed in all.
+    /// The number of texts that are needed in all.
     #[must_use]
     pub fn texts(&self) -> usize {
         self.known.len()
     }
 
-    /// Whether every text that was needed was offered.
+    /// Whether every needed text was provided.
     #[must_use]
     pub fn is_done(&self) -> bool {
         self.settled == self.known.len()
     }
 
-    /// Texts in memory.
+    /// The number of texts held in memory.
     #[cfg(test)]
     pub(super) fn kept(&self) -> usize {
         self.leaders.len()
     }
 
-    /// Pairs that were compared.
+    /// The number of pairs that were compared.
     #[must_use]
     pub fn comparisons(&self) -> u64 {
         self.comparisons
     }
 
-    /// Drives the whole phase with entries at hand, and returns all decisions.
+    /// Runs the whole phase with a source of items, and returns all decisions.
     pub fn run(&mut self, mut item: impl FnMut(u64) -> Option<Item>) -> Vec<Decision> {
         loop {
             let rows = self.wanted(PAGE);
@@ -112,6 +114,8 @@ impl Cover {
         }
     }
 
+    /// Decides on one entry: it is merged into a leader or becomes one. Then it is counted as
+    /// processed in its buckets.
     fn settle(&mut self, at: u32, item: Option<Item>) {
         if let Some(item) = item {
             let form = blake3::hash(normal_form(&item.text).as_bytes());
@@ -131,11 +135,11 @@ impl Cover {
         }
     }
 
-    /// The most alike of the leaders that may stand for this entry, the newest of those that are
-    /// equally so.
+    /// The leader that the entry is merged into: the most similar of those that may replace it, of
+    /// equals the newest.
     fn leader_of(&mut self, at: u32, item: &Item, form: blake3::Hash) -> Option<u32> {
         let mut best: Option<(u32, (u64, u64))> = None;
-        let mut own = None;
+        let mut own_trigrams = None;
         for candidate in self.candidates(at) {
             let Some(leader) = self.leaders.get(&candidate) else {
                 continue;
@@ -144,8 +148,8 @@ impl Cover {
             if leader.form != form || !same_class || !keeps_labels(item, &leader.item) {
                 continue;
             }
-            let own = own.get_or_insert_with(|| trigrams(&item.text));
-            let alike = overlap(own, &trigrams(&leader.item.text));
+            let own_trigrams = own_trigrams.get_or_insert_with(|| trigrams(&item.text));
+            let alike = overlap(own_trigrams, &trigrams(&leader.item.text));
             let better = best.is_none_or(|(_, (common, all))| alike.0 * all > common * alike.1);
             if near(alike) && better {
                 best = Some((candidate, alike));
@@ -155,7 +159,7 @@ impl Cover {
     }
 
     /// Leaders that share a bucket with the entry, bucket after bucket, each once, up to the cap.
-    /// Two confirmed entries were compared by an earlier pass.
+    /// Two confirmed entries are skipped, because an earlier pass compared them.
     fn candidates(&mut self, at: u32) -> Vec<u32> {
         let mut found = Vec::new();
         let fresh = self.known[at as usize].fresh;
@@ -175,6 +179,7 @@ impl Cover {
         found
     }
 
+    /// Makes an entry a leader in those of its buckets that have room.
     fn lead(&mut self, at: u32, item: Item, form: blake3::Hash) {
         let fresh = self.known[at as usize].fresh;
         let mut buckets = 0;
@@ -193,12 +198,12 @@ impl Cover {
         }
     }
 
-    /// Forgets the texts that only this bucket held.
+    /// Drops the texts that only this bucket needed.
     fn let_go(&mut self, bucket: u32) {
         for leader in self.buckets.leaders(bucket) {
-            if let Some(kept) = self.leaders.get_mut(leader) {
-                kept.buckets -= 1;
-                if kept.buckets == 0 {
+            if let Some(held_leader) = self.leaders.get_mut(leader) {
+                held_leader.buckets -= 1;
+                if held_leader.buckets == 0 {
                     self.leaders.remove(leader);
                 }
             }

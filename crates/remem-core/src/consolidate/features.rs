@@ -1,7 +1,7 @@
-//! What consolidation measures texts by: the set of trigrams, defined as PostgreSQL's `pg_trgm`
-//! defines it on a UTF-8 database, so that a figure computed here is the figure `similarity()`
-//! shows. A set of trigrams knows neither case nor punctuation, and not the order of words either;
-//! `guard` looks at what it does not see.
+//! Owns the similarity measure of consolidation: sets of trigrams, defined as PostgreSQL's
+//! `pg_trgm` defines them on a UTF-8 database, so that a figure computed here is the figure that
+//! `similarity()` shows. A set of trigrams ignores case, punctuation and the order of words;
+//! `guard` checks these.
 
 pub(super) use crate::trgm::{each_trigram, is_word, lower};
 
@@ -15,7 +15,7 @@ pub fn trigrams(text: &str) -> Vec<u32> {
     set
 }
 
-/// Sizes of the intersection and of the union of two sorted sets.
+/// The sizes of the intersection and of the union of two sorted sets.
 #[must_use]
 pub fn overlap(a: &[u32], b: &[u32]) -> (u64, u64) {
     let mut i = 0;

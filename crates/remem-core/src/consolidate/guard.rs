@@ -1,6 +1,6 @@
-//! The merge predicate: when one entry may stand for another. Two texts must be near-identical by
-//! trigrams, and they must say the same words in the same order once case, punctuation and a closed
-//! list of fillers are set aside.
+//! The merge predicate: whether one entry may replace another. Two texts must be near-identical by
+//! trigrams, and they must have the same words in the same order, ignoring case, punctuation and a
+//! closed list of fillers.
 //!
 //! The trigram measure alone is blind to what matters in memory: in a text of 200 bytes a changed
 //! number, date, negation, unit, opposite ("enabled"/"disabled") or pair of swapped names keeps it
@@ -11,23 +11,23 @@ use super::features::{is_word, lower, overlap, trigrams};
 use crate::admission::UNTRUSTED_TAG;
 use crate::sabotage;
 
-/// Tags a caller does not filter by: they say where an entry comes from, and the survivor of a
-/// merge takes them over.
+/// Prefixes of tags that callers do not filter by: they name the origin of an entry, and the
+/// survivor of a merge takes them over.
 const PROVENANCE: [&str; 2] = ["source:", "compacted-from:"];
 
-/// What the predicate looks at: an entry as a caller can see it.
+/// The input of the predicate: the parts of an entry that a caller can see.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Item {
-    /// The content.
+    /// The content of the entry.
     pub text: String,
-    /// Its tags, in any order.
+    /// The tags of the entry, in any order.
     pub tags: Vec<String>,
-    /// Its metadata, as one canonical string.
+    /// The metadata of the entry, as one canonical string.
     pub metadata: Option<String>,
 }
 
 impl Item {
-    /// A text without tags or metadata.
+    /// An item with a text, without tags or metadata.
     #[must_use]
     pub fn plain(text: impl Into<String>) -> Item {
         Item {
@@ -37,13 +37,13 @@ impl Item {
         }
     }
 
-    /// Nobody vouches for it: it stands for nothing that somebody vouches for, and the other way
-    /// round.
+    /// Whether the entry is tagged as untrusted. An untrusted entry never replaces a trusted one,
+    /// nor the other way round.
     pub(super) fn is_untrusted(&self) -> bool {
         self.tags.iter().any(|tag| tag == UNTRUSTED_TAG)
     }
 
-    /// The tags a caller filters by.
+    /// The tags that a caller may filter by.
     pub(super) fn labels(&self) -> impl Iterator<Item = &str> {
         self.tags
             .iter()
@@ -64,7 +64,7 @@ impl std::fmt::Debug for Item {
     }
 }
 
-/// Whether `leader` may stand for `member`: how alike they are as a fraction, or nothing.
+/// Whether `leader` may replace `member`: their similarity as a fraction, or `None`.
 #[must_use]
 pub fn may_merge(member: &Item, leader: &Item) -> Option<(u64, u64)> {
     let alike = overlap(&trigrams(&member.text), &trigrams(&leader.text));
@@ -74,12 +74,14 @@ pub fn may_merge(member: &Item, leader: &Item) -> Option<(u64, u64)> {
     same.then_some(alike)
 }
 
-/// At least 17 of 20 trigrams in common, in whole numbers. Texts without any are not alike.
+/// Whether at least 17 of 20 trigrams are common, in whole numbers. Texts without trigrams are not
+/// near.
 pub(super) fn near((common, all): (u64, u64)) -> bool {
     all > 0 && 20 * common >= 17 * all
 }
 
-/// Whoever found the member by a tag or by its metadata must find the leader by the same.
+/// Whether every filter by tags or metadata that finds the member also finds the leader, and both
+/// are trusted or both untrusted.
 pub(super) fn keeps_labels(member: &Item, leader: &Item) -> bool {
     sabotage!(
         "untrusted-stands-for-trusted",
@@ -91,9 +93,9 @@ pub(super) fn keeps_labels(member: &Item, leader: &Item) -> bool {
             .all(|label| leader.labels().any(|other| other == label))
 }
 
-/// The words that must be the same, one a line. Chunks with a digit, a symbol or mixed case
-/// (numbers, dates, paths, addresses, identifiers) stand as they are written; other words in lower
-/// case; fillers are left out.
+/// The words that must be the same in both texts, one on each line. Chunks with a digit, a symbol
+/// or mixed case (numbers, dates, paths, addresses, identifiers) are taken verbatim, other words in
+/// lower case; fillers are left out.
 pub(super) fn normal_form(text: &str) -> String {
     let mut form = Form {
         out: String::with_capacity(text.len()),
@@ -107,11 +109,12 @@ pub(super) fn normal_form(text: &str) -> String {
     form.out
 }
 
+/// The normal form while it is built, with the state of the current sentence.
 struct Form {
     out: String,
-    /// The text has no lower-case letter, so capitals tell nothing.
+    /// The text has no lower-case letter, so capitals mean nothing.
     shouted: bool,
-    /// The next word begins a sentence, so its capital tells nothing.
+    /// The next word begins a sentence, so its capital means nothing.
     begins: bool,
 }
 
@@ -148,14 +151,14 @@ impl Form {
             && !word.chars().any(char::is_lowercase)
             && folded != word;
         if acronym {
-            // "US" is not "us", "IT" is not "it".
+            // An acronym differs from the word: "US" is not "us", "IT" is not "it".
             return self.push(word);
         }
         let capital = word.starts_with(char::is_uppercase) && !begins && !self.shouted;
         let filler = FILLERS.binary_search(&folded.as_str()).is_ok()
             || (begins && OPENERS.contains(&folded.as_str()));
         match folded.as_str() {
-            // "vitamin A" is not "vitamin".
+            // A capitalised filler is a name: "vitamin A" is not "vitamin".
             _ if filler && !capital => self.begins = begins,
             "cannot" => ["can", "not"].into_iter().for_each(|part| self.push(part)),
             folded => self.push(folded),
@@ -168,8 +171,8 @@ impl Form {
     }
 }
 
-/// Numbers in any script, symbols (currencies, operators, emoji, combining marks), leading dashes,
-/// and camel case.
+/// Whether a chunk is taken verbatim: numbers in any script, symbols (currencies, operators, emoji,
+/// combining marks), dashes at either end, and camel case.
 fn stands_as_written(core: &str) -> bool {
     let odd = |c: char| c.is_numeric() || !(is_word(c) || JOINING.contains(&c));
     let dashed = core.starts_with('-') || core.ends_with('-');
@@ -180,7 +183,7 @@ fn stands_as_written(core: &str) -> bool {
     core.chars().any(odd) || dashed || camel
 }
 
-/// The verb of "doesn't", "can't", "won't".
+/// The verb in a contraction with "not": "doesn't", "can't", "won't".
 fn contraction(core: &str) -> Option<String> {
     let folded: String = core
         .chars()
@@ -204,19 +207,19 @@ const CLOSING: &[char] = &[
     '.', ',', ';', ':', '!', '?', ')', ']', '}', '"', '\'', '”', '’', '»', '*', '`', '…',
 ];
 const DASHES: [char; 3] = ['-', '–', '—'];
-/// Between words of one chunk, these count as a space.
+/// Marks that count as a space between the words of one chunk.
 const JOINING: &[char] = &['-', '–', '—', '\'', '’', ',', ';', '…', '“', '”', '"'];
 
-/// Words without which a text says the same, and any of which may stand for any other; sorted. No
-/// verb, preposition, pronoun, quantifier, hedge or word of time is among them: "is" for "has",
-/// "just", "too" or "now" change a fact.
+/// Words that can be removed or exchanged for one another without changing what a text states;
+/// sorted. No verb, preposition, pronoun, quantifier, hedge or word of time is among them: "is" for
+/// "has", "just", "too" or "now" change a fact.
 #[rustfmt::skip]
 const FILLERS: &[&str] = &[
     "a", "actually", "also", "an", "and", "anyway", "basically", "but", "essentially", "frankly", "hey", "hmm", "honestly",
     "indeed", "kindly", "literally", "oh", "ok", "okay", "please", "quite", "really", "that", "the", "uh", "um", "very",
 ];
 
-/// Fillers at the beginning of a sentence only.
+/// Words that are fillers only at the beginning of a sentence.
 const OPENERS: &[&str] = &["fyi", "note", "reminder"];
 
 #[cfg(test)]

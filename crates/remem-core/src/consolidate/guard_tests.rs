@@ -1,12 +1,12 @@
-//! The table of pairs: what merges, what must not, and why. Each pair stands in front of a long
-//! common ending, so that the trigram measure lets all of them through and the guard alone decides.
+//! The table of pairs: texts that merge, texts that must not, and why. Each pair has a long common
+//! ending, so that the trigram measure lets all of them through and the guard alone decides.
 
 use super::*;
 
 const ENDING: &str = " as the minutes of the weekly planning meeting say which the whole platform team attended in the big room upstairs \
     last spring before everybody left for the workshop by the lake with its boats and long wooden tables under old trees";
 
-/// Differences that change nothing.
+/// Differences that do not change the statement.
 #[rustfmt::skip]
 const SAME: &[(&str, &str, &str)] = &[
     ("identical", "Vera keeps the spare key", "Vera keeps the spare key"),
@@ -41,7 +41,7 @@ const SAME: &[(&str, &str, &str)] = &[
     ("code marks", "run `make` first", "run make first"),
 ];
 
-/// Differences that change what is said.
+/// Differences that change the statement.
 #[rustfmt::skip]
 const OTHER: &[(&str, &str, &str)] = &[
     ("number", "Vera keeps 3 keys", "Vera keeps 4 keys"),

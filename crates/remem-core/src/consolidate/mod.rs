@@ -1,14 +1,14 @@
-//! Consolidation, the deciding part: which entries of one memory say the same as another and may be
-//! merged into it, and which were superseded by a newer answer. Nothing is changed here; a pass
+//! Consolidation, the deciding part: finds entries of one memory that state the same as another and
+//! may be merged into it, and those that a newer answer supersedes. Nothing is changed here; a pass
 //! carries the decisions out.
 //!
-//! * `features`: trigrams, and how alike two sets of them are.
+//! * `features`: trigrams, and the similarity of two sets of them.
 //! * `guard`: the merge predicate.
-//! * `slot`: the one question an entry answers.
-//! * `signature`: what is stored with an entry, so that it need not be read again.
-//! * `plan`: the planner, driven by whoever has the entries; its first phase, over signatures.
-//! * `buckets`: who meets whom.
-//! * `cover`: the planner's second phase, over the texts of those who meet.
+//! * `slot`: the single question that an entry answers.
+//! * `signature`: the digest stored with an entry, so that its text need not be read again.
+//! * `plan`: the planner, which a caller feeds with entries; its first phase, over signatures.
+//! * `buckets`: groups of entries that are candidates for each other.
+//! * `merge_phase`: the planner's second phase, over the texts of candidates.
 
 mod buckets;
 pub mod cover;

@@ -1,17 +1,17 @@
-//! The planner: leader clustering over one memory, the most trusted and then the newest entry first, driven by a caller that
-//! streams entries from wherever they are. First every entry's signature (`Planner::add`); then
-//! only those texts that can matter, in order (`Cover::wanted`, `Cover::offer`); decisions come out
-//! as they are made.
+//! The planner: leader clustering over one memory, the most trusted and then the newest entry
+//! first, driven by a caller that streams entries from any source. First every entry's signature
+//! (`Planner::add`); then, in order, only the texts that can matter (`MergePhase::next_rows`,
+//! `MergePhase::provide`); decisions are returned as they are made.
 //!
-//! Idempotent: order, band keys and the predicate depend only on what never changes, and only
-//! leaders are ever compared with. So a plan over the survivors of a full plan compares the same
-//! pairs, fails the same predicate, and decides nothing. That needs neither transitivity of the
-//! predicate nor that all near-duplicates meet, and it holds with the cap.
+//! Idempotent: order, band keys and the predicate depend only on immutable data, and only leaders
+//! are ever compared with. So a plan over the survivors of a full plan compares the same pairs,
+//! fails the same predicate, and decides nothing. That needs neither transitivity of the predicate
+//! nor that all near-duplicates share a bucket, and it holds with the cap.
 //!
-//! Memory: `Planner` takes 112 bytes an entry, 48 more for one with a slot, and eight while it
-//! sorts a band. `Cover` keeps those alone that share a bucket: the same 112 bytes and at most 160
-//! for the buckets. A text is kept from the time its entry became a leader until the last entry of
-//! its buckets was seen, and not at all if 64 came before it in each.
+//! Memory: `Planner` takes 112 bytes for each entry, 48 more for one with a slot, and eight while
+//! it sorts a band. `MergePhase` keeps only entries that share a bucket: the same 112 bytes and at
+//! most 160 for the buckets. A text is held from the time its entry became a leader until the last
+//! entry of its buckets was processed, and not at all if 64 leaders came before it in each.
 
 use super::buckets::{NONE, meet};
 use super::cover::Cover;
@@ -22,42 +22,42 @@ use crate::trust::Trust;
 use std::cmp::Reverse;
 use std::collections::HashSet;
 
-/// An entry is compared with at most so many others.
+/// The most entries that an entry is compared with.
 pub const CANDIDATES_MAX: usize = 64;
 
-/// An entry as the planner is told of it.
+/// The data of an entry that the planner works on.
 #[derive(Clone, Debug)]
 pub struct Handle {
-    /// How the caller finds it again. Never changes.
+    /// The row by which the caller identifies the entry. Never changes.
     pub row: u64,
-    /// When it was created.
+    /// The creation time of the entry.
     pub created_at: Timestamp,
-    /// Orders entries of one instant (`order_key` of the id).
+    /// The order among entries of one instant (`order_key` of the id).
     pub order: u64,
-    /// Only entries of one class are compared.
+    /// The class of the entry; only entries of one class are compared.
     pub class: u32,
-    /// How far it is believed. Of two that say the same the one that is believed more stays.
+    /// The trust of the entry. Of two that state the same the more trusted one stays.
     pub trust: Trust,
-    /// Not yet compared by a completed pass. The others are confirmed: no two of them are compared
-    /// again.
+    /// Whether no completed pass has compared the entry yet. The others are confirmed: no two of
+    /// them are compared again.
     pub fresh: bool,
-    /// What was stored with it, or computed.
+    /// The signature of the entry, stored or just computed.
     pub signature: Signature,
 }
 
-/// What the planner decides. To be carried out in the order given: a survivor of one decision may
-/// be merged by the next.
+/// A decision of the planner. Decisions must be carried out in the order given: a survivor of one
+/// decision may be merged by the next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Decision {
-    /// `member` says the same as `leader`, which is believed more, or as far and newer, and takes
-    /// over its sources.
+    /// `member` states the same as `leader`, which is more trusted, or equally trusted and newer,
+    /// and takes over its sources.
     Merge {
         /// The entry to archive.
         member: u64,
         /// The entry that stays.
         leader: u64,
     },
-    /// `by`, which is believed at least as far, gives a newer answer to the question that `old`
+    /// `by`, which is at least equally trusted, gives a newer answer to the question that `old`
     /// answered.
     Supersede {
         /// The entry to archive.
@@ -83,10 +83,10 @@ pub fn order_key(id: &str) -> u64 {
     }
 }
 
-/// Newest first, by what never changes.
+/// The sort key for newest first; all its parts are immutable.
 pub(super) type Order = Reverse<(Timestamp, u64, u64)>;
 
-/// What is kept of an entry. Its bands are keys first and numbers of buckets later.
+/// An entry in the planner. Its bands are keys first and numbers of buckets later.
 pub(super) struct Known {
     pub trust: Reverse<Trust>,
     pub order: Order,
@@ -95,6 +95,7 @@ pub(super) struct Known {
     pub bands: [u32; BANDS],
 }
 
+/// An entry that answers a question, in the contest for its slot.
 struct Filled {
     question: (u32, u64),
     trust: Reverse<Trust>,
@@ -102,7 +103,7 @@ struct Filled {
     value: u64,
 }
 
-/// The first phase: all eligible entries of one memory.
+/// The first phase: collects all eligible entries of one memory.
 #[derive(Default)]
 pub struct Planner {
     known: Vec<Known>,
@@ -111,13 +112,13 @@ pub struct Planner {
 }
 
 impl Planner {
-    /// A planner that knows of nothing.
+    /// A planner without entries.
     #[must_use]
     pub fn new() -> Planner {
         Planner::default()
     }
 
-    /// The same with room for so many, which saves the growing.
+    /// A planner without entries that has room for `entries` of them, which saves reallocation.
     #[must_use]
     pub fn with_capacity(entries: usize) -> Planner {
         Planner {
@@ -126,7 +127,7 @@ impl Planner {
         }
     }
 
-    /// Tells of an entry. In any order, each once.
+    /// Adds an entry. Entries may come in any order, each once.
     pub fn add(&mut self, handle: Handle) {
         let order = Reverse((handle.created_at, handle.order, handle.row));
         let trust = sabotage!(
@@ -140,7 +141,8 @@ impl Planner {
             value,
         } = handle.signature;
         if handle.class != 0 {
-            // Other classes meet by accident only, and the predicate is not asked then.
+            // Mixing the class into the keys keeps classes apart. They share a bucket only by
+            // accident, and `MergePhase` compares classes again.
             let class = splitmix(u64::from(handle.class)) as u32;
             bands
                 .iter_mut()
@@ -165,7 +167,7 @@ impl Planner {
         self.any_fresh |= handle.fresh;
     }
 
-    /// Ends the first phase: decides slots, and finds out which texts are needed.
+    /// Ends the first phase: decides slots, and determines which texts are needed.
     #[must_use]
     pub fn seal(self) -> Cover {
         if !self.any_fresh {
@@ -175,8 +177,8 @@ impl Planner {
             mut known, filled, ..
         } = self;
         let decisions = decide_slots(filled);
-        let out: HashSet<u64> = decisions.iter().map(Decision::loser).collect();
-        known.retain(|entry| !out.contains(&entry.row()));
+        let losers: HashSet<u64> = decisions.iter().map(Decision::loser).collect();
+        known.retain(|entry| !losers.contains(&entry.row()));
         known.sort_unstable_by_key(|entry| (entry.trust, entry.order));
         let buckets = meet(&mut known);
         known.retain(|entry| entry.bands.iter().any(|&bucket| bucket != NONE));
@@ -185,20 +187,20 @@ impl Planner {
     }
 }
 
-/// Of each question the newest answer stays, and an older one that is believed more. One that says
-/// the same as one that stays is merged into it, unless a caller could find it by other tags or
-/// metadata: then it stays, once for each set of them. Whichever of those goes later, nothing new
-/// follows.
+/// Decides which answers to each question stay: the newest, and any older one that is more trusted.
+/// An answer with the value of one that stays is merged into it, unless a caller could find it by
+/// other tags or metadata: then it stays, once for each set of them. If any of those is removed
+/// later, the plan decides nothing new.
 fn decide_slots(mut filled: Vec<Filled>) -> Vec<Decision> {
     filled.sort_unstable_by_key(|answer| (answer.question, answer.trust, answer.order));
     let mut decisions = Vec::new();
     for group in filled.chunk_by(|a, b| a.question == b.question) {
-        // Each is believed at least as far as what comes after it.
-        let mut kept: Vec<&Filled> = Vec::new();
+        // Answers are in order of trust: each is trusted at least as much as those after it.
+        let mut staying: Vec<&Filled> = Vec::new();
         for answer in group {
             let row = answer.order.0.2;
-            let same = kept.iter().find(|other| other.value == answer.value);
-            let denies = |other: &&&Filled| {
+            let same = staying.iter().find(|other| other.value == answer.value);
+            let supersedes = |other: &&&Filled| {
                 other.order < answer.order && other.value >> 32 != answer.value >> 32
             };
             if let Some(same) = same {
@@ -206,13 +208,17 @@ fn decide_slots(mut filled: Vec<Filled>) -> Vec<Decision> {
                     member: row,
                     leader: same.order.0.2,
                 });
-            } else if let Some(newer) = kept.iter().filter(denies).min_by_key(|other| other.order) {
+            } else if let Some(newer) = staying
+                .iter()
+                .filter(supersedes)
+                .min_by_key(|other| other.order)
+            {
                 decisions.push(Decision::Supersede {
                     old: row,
                     by: newer.order.0.2,
                 });
             } else {
-                kept.push(answer);
+                staying.push(answer);
             }
         }
     }
@@ -220,14 +226,14 @@ fn decide_slots(mut filled: Vec<Filled>) -> Vec<Decision> {
 }
 
 impl Known {
-    /// How the caller finds it.
+    /// The row by which the caller identifies the entry.
     pub fn row(&self) -> u64 {
         self.order.0.2
     }
 }
 
 impl Decision {
-    /// The entry that goes.
+    /// The entry that is archived.
     #[must_use]
     pub fn loser(&self) -> u64 {
         match *self {

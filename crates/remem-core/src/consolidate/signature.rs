@@ -1,34 +1,36 @@
-//! The signature of an entry: what a pass stores with it, so that the next one need not read its
-//! text. Twenty band keys (MinHash over trigrams, 160 hashes, bands of 8) find its near-duplicates;
-//! two digests name the slot it fills and the value it gives.
+//! The signature of an entry: a digest that a pass stores with it, so that the next one need not
+//! read its text. Twenty band keys (MinHash over trigrams, 160 hashes, bands of 8) find its
+//! near-duplicates; two digests identify the slot it fills and the value it gives.
 //!
-//! The words that the guard wants to be the same are part of every band key. So texts that share a
-//! few common trigrams, of which each has dozens among a million, or that differ in a number, do
-//! not meet, and none of them is read for nothing.
+//! The words that the guard requires to be equal are part of every band key. So texts that share a
+//! few common trigrams, of which each has dozens among a million, or that differ in a number, share
+//! no bucket, and none of them is read for nothing.
 
 use super::features::each_trigram;
 use super::guard::{Item, normal_form};
 use super::slot;
 
-/// Bands: two texts are compared when they agree in one of them.
+/// The number of bands; two texts are compared when they agree in one of them.
 pub const BANDS: usize = 20;
-/// Hashes in a band. With 20 × 8, texts of similarity 0.85 meet with 99.8 %, of 0.15 with 0.0005 %.
+/// The number of hashes in a band. With 20 × 8, texts of similarity 0.85 share a band with 99.8 %,
+/// of 0.15 with 0.0005 %.
 const ROWS: usize = 8;
 const HASHES: usize = BANDS * ROWS;
 
-/// Band keys and slot digests.
+/// The band keys and slot digests of an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Signature {
-    /// One key a band; 0 means that the text has no trigram, and shares nothing.
+    /// One key for each band; 0 means that the text has no trigram, and shares no bucket.
     pub bands: [u32; BANDS],
-    /// What the entry tells of, 0 if that is not clear (`slot`).
+    /// The digest of the question that the entry answers; 0 if that is not clear (`slot`).
     pub slot: u64,
-    /// What it tells: the value in the upper half, the tags and the metadata in the lower one.
+    /// The digest of the answer: the value in the upper half, the tags and the metadata in the
+    /// lower one.
     pub value: u64,
 }
 
 impl Signature {
-    /// Size when stored.
+    /// The size of the stored form, in bytes.
     pub const BYTES: usize = BANDS * 4 + 16;
 
     /// The signature of an entry.
@@ -42,7 +44,7 @@ impl Signature {
         }
     }
 
-    /// As stored.
+    /// The stored form of the signature.
     #[must_use]
     pub fn to_bytes(&self) -> [u8; Signature::BYTES] {
         let mut bytes = [0; Signature::BYTES];
@@ -54,7 +56,7 @@ impl Signature {
         bytes
     }
 
-    /// What was stored; nothing if the length is another one, as from another version.
+    /// Reads the stored form; `None` if the length differs, as from another version.
     #[must_use]
     pub fn from_bytes(bytes: &[u8]) -> Option<Signature> {
         let bytes: &[u8; Signature::BYTES] = bytes.try_into().ok()?;
@@ -70,6 +72,7 @@ impl Signature {
     }
 }
 
+/// The band keys of a text: the minima of its hashes, mixed with the words of its normal form.
 fn bands(text: &str) -> [u32; BANDS] {
     let mut least = [i16::MAX; HASHES];
     let mut any = false;
@@ -84,9 +87,9 @@ fn bands(text: &str) -> [u32; BANDS] {
     std::array::from_fn(|band| fold(words, &least[band * ROWS..(band + 1) * ROWS]).max(1))
 }
 
-/// Takes one trigram into all 160 minima. Sixteen-bit lanes with signed minima are what every
-/// x86-64 multiplies and compares eight at a time; each hash takes both halves of the mixed
-/// trigram, so that no two trigrams are alike to all.
+/// Updates all 160 minima with one trigram. Every x86-64 multiplies and compares signed 16-bit
+/// lanes eight at a time; each hash uses both halves of the mixed trigram, so that no two trigrams
+/// collide in all hashes.
 fn lower_all(least: &mut [i16; HASHES], trigram: u32) {
     let mixed = splitmix(u64::from(trigram));
     let low = mixed as i16;
@@ -99,6 +102,7 @@ fn lower_all(least: &mut [i16; HASHES], trigram: u32) {
     }
 }
 
+/// Mixes the minima of one band and the words into its key.
 fn fold(words: u64, rows: &[i16]) -> u32 {
     let folded = rows
         .iter()
@@ -106,7 +110,7 @@ fn fold(words: u64, rows: &[i16]) -> u32 {
     (folded >> 32) as u32
 }
 
-/// The first 64 bits of a hash that nobody can aim.
+/// The first 64 bits of a cryptographic hash, so that collisions cannot be constructed cheaply.
 pub(super) fn short_digest(text: &str) -> u64 {
     let hash = blake3::hash(text.as_bytes());
     hash.as_bytes()[..8]
@@ -114,6 +118,7 @@ pub(super) fn short_digest(text: &str) -> u64 {
         .fold(0, |sum, &byte| sum << 8 | u64::from(byte))
 }
 
+/// The mixing function of SplitMix64.
 pub(super) const fn splitmix(seed: u64) -> u64 {
     let z = seed.wrapping_add(0x9E37_79B9_7F4A_7C15);
     let z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
@@ -123,7 +128,8 @@ pub(super) const fn splitmix(seed: u64) -> u64 {
 
 static FACTORS: [[i16; HASHES]; 2] = factors();
 
-/// Odd, so that multiplying loses nothing. Fixed: stored signatures depend on them.
+/// The factors of the hashes. Odd, so that multiplication is invertible. Fixed: stored signatures
+/// depend on them.
 const fn factors() -> [[i16; HASHES]; 2] {
     let mut factors = [[0; HASHES]; 2];
     let mut at = 0;

@@ -1,7 +1,7 @@
-//! Slots: which single question an entry answers ("what is Nadia's role?"), so that a newer answer
-//! supersedes an older one. Only attributes with one value at a time have a slot, only in a few
-//! sentence patterns, and only when the entry says nothing besides. What is in doubt has no slot:
-//! to miss one leaves two entries, to invent one hides a fact.
+//! Slots: recognises the single question that an entry answers ("what is Nadia's role?"), so that a
+//! newer answer supersedes an older one. Only attributes with one value at a time have a slot, only
+//! in a few sentence patterns, and only if the entry states nothing else. A doubtful text has no
+//! slot: to miss one leaves two entries, to invent one hides a fact.
 
 use super::guard::Item;
 use super::signature::short_digest;
@@ -9,9 +9,9 @@ use super::signature::short_digest;
 /// A question and its answer, both normalised.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Slot {
-    /// `subject|attribute`.
+    /// The question, as `subject|attribute`.
     pub key: String,
-    /// What is said of it.
+    /// The normalised answer to the question.
     pub value: String,
 }
 
@@ -20,11 +20,11 @@ const SUBJECT_WORDS_MAX: usize = 6;
 const ATTRIBUTE_WORDS_MAX: usize = 3;
 const VALUE_WORDS_MAX: usize = 6;
 
-/// The slot a text fills, if that is beyond doubt.
+/// The slot that a text fills, if that is beyond doubt.
 #[must_use]
 pub fn slot(text: &str) -> Option<Slot> {
     let sentence = text.trim().trim_end_matches(['.', '!']);
-    // More than one sentence or clause would lose what the other one says.
+    // A slot for one of several sentences or clauses would lose the others.
     let compound =
         sentence.contains(['?', '!', ';', ':', ',', '\n', '"', '(']) || sentence.contains(". ");
     if compound || sentence.len() > TEXT_BYTES_MAX {
@@ -45,10 +45,10 @@ pub fn slot(text: &str) -> Option<Slot> {
         .or_else(|| preference(&words))
 }
 
-/// Digests for a signature: of the slot, 0 if there is none, and of the value with what a caller
-/// can filter by.
+/// The digests for a signature: of the slot, 0 if there is none, and of the value together with the
+/// tags and metadata that a caller can filter by.
 pub(super) fn digests(item: &Item) -> (u64, u64) {
-    // What nobody vouches for takes nobody's place.
+    // An untrusted entry must not supersede another.
     let Some(slot) = slot(&item.text).filter(|_| !item.is_untrusted()) else {
         return (0, 0);
     };
@@ -110,7 +110,7 @@ fn changed(words: &[&str]) -> Option<Slot> {
     fill(subject, &words[its + 1..end], target(&words[end..])?)
 }
 
-/// `<S> is now <V>`, where V is a word that only a status can be.
+/// `<S> is now <V>`, where V is a word that can only be a status.
 fn status(words: &[&str]) -> Option<Slot> {
     let is = words.iter().position(|&word| word == "is")?;
     let value = words[is + 1..]
@@ -142,7 +142,7 @@ fn preference(words: &[&str]) -> Option<Slot> {
     })
 }
 
-/// What stands before "is" or "changed (from …) to", and the value after it.
+/// The words before "is" or "changed (from …) to", and the value after it.
 fn predicate<'a, 'b>(words: &'b [&'a str]) -> Option<(&'b [&'a str], &'b [&'a str])> {
     if let Some(is) = words.iter().position(|&word| word == "is") {
         let rest = &words[is + 1..];
@@ -159,13 +159,14 @@ fn predicate<'a, 'b>(words: &'b [&'a str]) -> Option<(&'b [&'a str], &'b [&'a st
     Some((before, target(&words[verb + 1..])?))
 }
 
-/// V2 of `from V1 to V2` or of `to V2`.
+/// The new value: V2 of `from V1 to V2` or of `to V2`.
 fn target<'a, 'b>(words: &'b [&'a str]) -> Option<&'b [&'a str]> {
     let to = words.iter().position(|&word| word == "to")?;
     (to == 0 || words[0] == "from").then(|| &words[to + 1..])
 }
 
-fn fill(owner: &[&str], attribute: &[&str], told: &[&str]) -> Option<Slot> {
+/// The slot of an owner's attribute, if the attribute has one value at a time.
+fn fill(owner: &[&str], attribute: &[&str], value_words: &[&str]) -> Option<Slot> {
     let attribute = attribute
         .strip_prefix(&["current"])
         .or_else(|| attribute.strip_prefix(&["new"]))
@@ -181,10 +182,11 @@ fn fill(owner: &[&str], attribute: &[&str], told: &[&str]) -> Option<Slot> {
     }
     Some(Slot {
         key: format!("{}|{}", subject(owner)?, attribute.join("_")),
-        value: value(told)?,
+        value: value(value_words)?,
     })
 }
 
+/// The normalised subject, if it is definite.
 fn subject(words: &[&str]) -> Option<String> {
     let words = words.strip_prefix(&["the"]).unwrap_or(words);
     let first = words.first()?;
@@ -193,15 +195,16 @@ fn subject(words: &[&str]) -> Option<String> {
     (definite && words.len() <= SUBJECT_WORDS_MAX).then(|| words.join("_"))
 }
 
+/// The normalised value, if it is short and unconditional.
 fn value(words: &[&str]) -> Option<String> {
     let words = match words.split_first()? {
         (first, rest) if ["a", "an", "the", "on", "at", "in"].contains(first) => rest,
         _ => words,
     };
-    let told = !words
+    let is_definite = !words
         .iter()
         .any(|word| RELATIONS.contains(word) || UNTOLD.contains(word) || *word == "is");
-    (told && (1..=VALUE_WORDS_MAX).contains(&words.len())).then(|| words.join(" "))
+    (is_definite && (1..=VALUE_WORDS_MAX).contains(&words.len())).then(|| words.join(" "))
 }
 
 const CHANGED: &[&str] = &["changed", "moved", "switched"];
@@ -213,7 +216,7 @@ const ATTRIBUTES: &[&str] = &[
     "location", "name", "owner", "price", "priority", "role", "status", "threshold", "timezone", "title", "version",
 ];
 
-/// What `<S> is now …` may end in.
+/// The values of `<S> is now …` that are a status.
 #[rustfmt::skip]
 const STATUSES: &[&str] = &[
     "active", "archived", "blocked", "broken", "cancelled", "closed", "complete", "completed", "deprecated", "disabled", "done",
@@ -233,22 +236,22 @@ const UNCERTAIN: &[&str] = &[
     "who", "whose", "will", "without", "would",
 ];
 
-/// Prepositions tie a value, a subject or an attribute to a circumstance under which alone it
-/// holds.
+/// Prepositions, which tie a value, a subject or an attribute to a circumstance: the statement
+/// holds only under it.
 #[rustfmt::skip]
 const RELATIONS: &[&str] = &[
     "after", "against", "among", "around", "at", "before", "below", "between", "by", "during", "for", "from", "in", "inside",
     "into", "near", "of", "on", "outside", "over", "per", "through", "to", "toward", "towards", "under", "via", "with", "within",
 ];
 
-/// A former address does not end the present one.
+/// Words that make an attribute another one: a former address does not end the present one.
 #[rustfmt::skip]
 const OTHER_TIMES: &[&str] = &[
     "alternative", "backup", "first", "former", "future", "last", "next", "old", "original", "other", "previous", "second",
     "secondary", "temporary", "third",
 ];
 
-/// Subjects that may be somebody else next time.
+/// Subjects that may refer to another person or thing next time.
 #[rustfmt::skip]
 const INDEFINITE: &[&str] = &[
     "a", "all", "an", "any", "each", "every", "everybody", "everyone", "he", "her", "here", "his", "i", "it", "its", "many",
@@ -256,7 +259,7 @@ const INDEFINITE: &[&str] = &[
     "we", "you", "your",
 ];
 
-/// Values that tell that there is none.
+/// Words of values that say that there is no value.
 const UNTOLD: &[&str] = &[
     "being",
     "changing",

@@ -13,20 +13,20 @@ proptest! {
 
     #[test]
     fn a_second_plan_decides_nothing_and_order_of_input_does_not_matter(seed: u64, count in 2usize..120) {
-        let mut told = corpus(seed, count);
-        let (decisions, _) = plan(&told, |_| true);
-        Random(seed).shuffle(&mut told);
-        prop_assert_eq!(&plan(&told, |_| true).0, &decisions);
-        let left = survivors(&told, &decisions);
+        let mut entries = corpus(seed, count);
+        let (decisions, _) = plan(&entries, |_| true);
+        Random(seed).shuffle(&mut entries);
+        prop_assert_eq!(&plan(&entries, |_| true).0, &decisions);
+        let left = survivors(&entries, &decisions);
         prop_assert_eq!(plan(&left, |_| true).0, vec![]);
         prop_assert_eq!(plan(&left, |_| false), (vec![], 0));
     }
 
     #[test]
     fn only_what_says_the_same_is_merged(seed: u64, count in 2usize..120) {
-        let told = corpus(seed, count);
-        let by_row: HashMap<u64, &Told> = told.iter().map(|one| (one.row, one)).collect();
-        for decision in plan(&told, |_| true).0 {
+        let entries = corpus(seed, count);
+        let by_row: HashMap<u64, &Told> = entries.iter().map(|one| (one.row, one)).collect();
+        for decision in plan(&entries, |_| true).0 {
             match decision {
                 Decision::Merge { member, leader } => prop_assert_eq!(&by_row[&member].fact, &by_row[&leader].fact),
                 Decision::Supersede { old, by } => {
@@ -53,9 +53,9 @@ proptest! {
     }
 }
 
-/// Leader clustering that compares everybody with every leader.
-fn all_pairs(told: &[Told]) -> Vec<Decision> {
-    let mut order: Vec<&Told> = told.iter().collect();
+/// Leader clustering that compares every entry with every leader.
+fn all_pairs(entries: &[Told]) -> Vec<Decision> {
+    let mut order: Vec<&Told> = entries.iter().collect();
     order.sort_by_key(|one| std::cmp::Reverse((one.created_at, handle(one, true).order, one.row)));
     let mut leaders: Vec<&Told> = Vec::new();
     let mut decisions = Vec::new();
@@ -79,18 +79,19 @@ fn all_pairs(told: &[Told]) -> Vec<Decision> {
     decisions
 }
 
-// Seeds are fixed: that two texts of similarity 0.85 meet is likely (99.8 %), not certain.
+// Seeds are fixed: that two texts of similarity 0.85 share a bucket is likely (99.8 %), not
+// certain.
 #[test]
 fn a_plan_is_what_comparing_all_pairs_finds() {
     let mut merges = 0;
     for seed in 0..6 {
-        let told: Vec<Told> = corpus(seed, 100)
+        let entries: Vec<Told> = corpus(seed, 100)
             .into_iter()
             .filter(|one| one.signature.slot == 0)
             .collect();
-        let expected = all_pairs(&told);
+        let expected = all_pairs(&entries);
         merges += expected.len();
-        assert_eq!(plan(&told, |_| true).0, expected, "seed {seed}");
+        assert_eq!(plan(&entries, |_| true).0, expected, "seed {seed}");
     }
     assert!(
         merges > 60,
@@ -98,7 +99,7 @@ fn a_plan_is_what_comparing_all_pairs_finds() {
     );
 }
 
-fn told(row: u64, created_at: i64, item: Item) -> Told {
+fn corpus_entry(row: u64, created_at: i64, item: Item) -> Told {
     Told {
         row,
         created_at,
@@ -108,7 +109,7 @@ fn told(row: u64, created_at: i64, item: Item) -> Told {
     }
 }
 
-/// Entries of one text that no other can stand for, because each is found by a tag of its own.
+/// Entries of one text of which none can replace another, because each has a tag of its own.
 fn crowd(count: u64) -> Vec<Told> {
     let text = "The meter in the cellar of the old mill showed 12 units when the inspector from the water board came by";
     let item = |row: u64| Item {
@@ -130,7 +131,7 @@ fn crowd(count: u64) -> Vec<Told> {
 #[test]
 fn a_crowd_stays_within_the_cap_and_idempotent() {
     // Every fifth has the tag of the one before and can be merged, if it is among the 64 that are
-    // looked at.
+    // compared.
     let crowd = crowd(2_000);
     let (decisions, comparisons) = plan(&crowd, |_| true);
     assert!(
@@ -146,7 +147,7 @@ fn a_crowd_stays_within_the_cap_and_idempotent() {
 fn texts_of_one_template_that_differ_in_a_number_do_not_even_meet() {
     let numbered = |row: u64| {
         let number = row - u64::from(row % 5 == 4);
-        told(
+        corpus_entry(
             row,
             row as i64,
             Item::plain(format!(
@@ -175,12 +176,12 @@ fn a_newcomer_to_a_crowd_asks_for_few_texts() {
 
 #[test]
 fn the_newest_wording_survives_whoever_was_confirmed() {
-    let old = told(
+    let old = corpus_entry(
         1,
         1,
         Item::plain("The boat leaves at noon from the small pier behind the church"),
     );
-    let new = told(
+    let new = corpus_entry(
         2,
         2,
         Item::plain("the boat leaves at noon, from the small pier behind the church"),
@@ -199,7 +200,7 @@ fn the_newest_wording_survives_whoever_was_confirmed() {
 #[test]
 fn only_texts_that_meet_others_are_asked_for_in_order_and_may_be_gone() {
     let boat = |row, end: &str| {
-        told(
+        corpus_entry(
             row,
             row as i64,
             Item::plain(format!(
@@ -211,7 +212,7 @@ fn only_texts_that_meet_others_are_asked_for_in_order_and_may_be_gone() {
         boat(1, ""),
         boat(2, "."),
         boat(3, "!"),
-        told(4, 4, Item::plain("Goats climb better than sheep do")),
+        corpus_entry(4, 4, Item::plain("Goats climb better than sheep do")),
     ];
     let mut planner = Planner::with_capacity(4);
     all.iter().for_each(|one| planner.add(handle(one, true)));
@@ -244,7 +245,7 @@ fn classes_are_kept_apart() {
         for (row, (class, item)) in classes.into_iter().zip(items).enumerate() {
             planner.add(Handle {
                 class,
-                ..handle(&told(row as u64, 0, item.clone()), true)
+                ..handle(&corpus_entry(row as u64, 0, item.clone()), true)
             });
         }
         planner
@@ -276,12 +277,12 @@ fn of_answers_to_one_question_the_newest_stays() {
         ..Item::plain(text)
     };
     let all = [
-        told(1, 1, Item::plain("Nadia's role is cook")),
-        told(2, 2, Item::plain("Nadia's role is pilot")),
-        told(3, 3, tagged("Nadia's role is now the pilot", "hr")),
-        told(4, 4, tagged("Nadia's role is pilot", "hr")),
-        told(5, 5, Item::plain("Nadia's role is pilot.")),
-        told(6, 6, Item::plain("Emil's role is cook")),
+        corpus_entry(1, 1, Item::plain("Nadia's role is cook")),
+        corpus_entry(2, 2, Item::plain("Nadia's role is pilot")),
+        corpus_entry(3, 3, tagged("Nadia's role is now the pilot", "hr")),
+        corpus_entry(4, 4, tagged("Nadia's role is pilot", "hr")),
+        corpus_entry(5, 5, Item::plain("Nadia's role is pilot.")),
+        corpus_entry(6, 6, Item::plain("Emil's role is cook")),
     ];
     // Entry 4 is kept by its tag: nothing found by "hr" may be lost.
     let expected = vec![

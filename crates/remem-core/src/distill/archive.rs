@@ -1,23 +1,23 @@
-//! The archive of a digest: canonical JSON (RFC 8785) that is named by its own hash, and from which
-//! the text is rebuilt.
+//! Owns the archive of a digest: canonical JSON (RFC 8785) that is named by its own hash, and from
+//! which the text is rebuilt.
 
 use super::{ENGINE, NUMBER_MAX, Unit, sha256};
 use serde::{Deserialize, Serialize};
 
-/// What is archived of a digest. The fields stand in the order of their names, which is the order
+/// The archived content of a digest. The fields are in the order of their names, which is the order
 /// of canonical JSON.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Archive {
-    /// [`ENGINE`].
+    /// The name of the algorithm, [`ENGINE`].
     pub alg: String,
     /// The budget that was given.
     pub budget: u64,
     /// The ids of all sources, sorted.
     pub sources: Vec<String>,
-    /// What counted the tokens.
+    /// The name of the tokenizer that counted the tokens.
     pub tokenizer: String,
-    /// Source, index in the source, text; in the order of the text.
+    /// The units: source, index in the source, text; in the order of the text.
     pub units: Vec<(String, u32, String)>,
 }
 
@@ -58,10 +58,10 @@ impl Archive {
         }
     }
 
-    /// The archive as it is kept.
+    /// The bytes of the archive in canonical JSON, as stored.
     #[must_use]
     pub fn bytes(&self) -> Vec<u8> {
-        // Strings, integers and lists: there is nothing here that JSON cannot say.
+        // Strings, integers and lists: serialising them cannot fail.
         serde_json::to_vec(self).unwrap_or_default()
     }
 
@@ -98,8 +98,8 @@ impl Archive {
         }
     }
 
-    /// Units belong to sources, those of one source stand together in their order, and none is
-    /// empty.
+    /// Whether every unit belongs to a source, those of one source are together and in order, and
+    /// none is empty.
     fn units_are_whole(&self) -> bool {
         let known = |id: &String| self.sources.binary_search(id).is_ok();
         let mut groups: Vec<&str> = Vec::new();

@@ -1,32 +1,32 @@
-//! What texts are about: their words without the common ones, brought to a stem, weighed by how
-//! rare they are.
+//! Owns concepts: the words of texts without the common ones, stemmed, and weighted by how rare
+//! they are.
 //!
-//! Memory is asked for what is rare: a concept in few units weighs much, one in all of them little.
+//! Queries ask for what is rare: a concept in few units weighs much, one in all of them little.
 
 use super::units;
 use std::collections::BTreeMap;
 
-/// A concept of a unit that is only asked about there counts this many sixteenths: the answer is
-/// what matters.
+/// The sixteenths that a concept counts in a question: answers matter more.
 const ASKED: u64 = 5;
+/// The sixteenths that a concept counts in a statement.
 const WHOLE: u64 = 16;
 
-/// A concept of a unit.
+/// An occurrence of a concept in a unit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Held {
-    /// Which one.
+    /// The number of the concept.
     pub concept: usize,
-    /// Sixteenths of its weight.
+    /// The share of the concept's weight that counts here, in sixteenths.
     pub part: u64,
 }
 
 /// The concepts of all units.
 pub(super) struct Vocabulary {
-    /// The weight of each.
+    /// The weight of each concept, by its number.
     pub weights: Vec<u64>,
-    /// For each unit, its concepts.
+    /// The concepts of each unit.
     pub held: Vec<Vec<Held>>,
-    /// For each unit, the words its concepts were read from, beside them.
+    /// The words of each unit, beside the concepts that they were reduced to.
     words: Vec<Vec<(usize, String)>>,
 }
 
@@ -64,7 +64,7 @@ impl Vocabulary {
         vocabulary
     }
 
-    /// The concepts that weigh most in these units, in the form that is most usual there.
+    /// The heaviest concepts of some units, in the most frequent form there.
     pub fn topics(&self, units: &[usize], most: usize) -> Vec<String> {
         let mut forms: BTreeMap<usize, BTreeMap<&str, u64>> = BTreeMap::new();
         for (concept, word) in units.iter().flat_map(|&unit| &self.words[unit]) {
@@ -90,8 +90,9 @@ impl Vocabulary {
     }
 }
 
-/// `1024 · log2((units + with) / with)`, rounded down: by squaring, because a logarithm of floats
-/// may differ in its last bit from machine to machine.
+/// The weight of a concept in `with` of `units` units: `1024 · log2((units + with) / with)`,
+/// rounded down. Computed by squaring, because a logarithm of floats may differ in its last bit
+/// from machine to machine.
 fn weight(units: u64, with: u64) -> u64 {
     const ONE: u32 = 62;
     let with = u128::from(with.max(1));
@@ -110,9 +111,9 @@ fn weight(units: u64, with: u64) -> u64 {
     bits
 }
 
-/// The words that tell something, lower-cased, each with the sixteenths that it counts here.
+/// The content words of a text, lower-cased, each with the sixteenths that it counts here.
 fn telling_words(text: &str) -> Vec<(String, u64)> {
-    let mut telling = Vec::new();
+    let mut content_words = Vec::new();
     for (start, end) in units::sentences(text) {
         let sentence = text[start..end].trim_end();
         let part = if sentence.ends_with(['?', '？']) {
@@ -120,17 +121,17 @@ fn telling_words(text: &str) -> Vec<(String, u64)> {
         } else {
             WHOLE
         };
-        telling.extend(
+        content_words.extend(
             words(sentence)
                 .filter(|word| word.len() > 1 && !is_common(word))
                 .map(|word| (word, part)),
         );
     }
-    telling
+    content_words
 }
 
-/// Runs of letters and digits, lower-cased. Scripts that put no spaces between words give pairs of
-/// signs instead.
+/// Runs of letters and digits, lower-cased. Scripts without spaces between words give pairs of
+/// characters instead.
 pub(super) fn words(text: &str) -> impl Iterator<Item = String> {
     let runs = text
         .split(|c: char| !c.is_alphanumeric())
@@ -144,6 +145,7 @@ pub(super) fn words(text: &str) -> impl Iterator<Item = String> {
     })
 }
 
+/// Whether a character is of a script without spaces between words.
 fn unspaced(char: char) -> bool {
     matches!(char, '\u{0E00}'..='\u{0EFF}' | '\u{1000}'..='\u{109F}' | '\u{1780}'..='\u{17FF}' | '\u{3040}'..='\u{30FF}'
         | '\u{3400}'..='\u{9FFF}' | '\u{F900}'..='\u{FAFF}' | '\u{20000}'..='\u{3FFFF}')
@@ -157,8 +159,8 @@ fn pairs(run: &str) -> Vec<String> {
         .collect()
 }
 
-/// A light stem of English: plurals and the usual endings of verbs. Words of other alphabets stay
-/// as they are.
+/// A light English stemmer: removes plurals and the usual endings of verbs. Words of other
+/// alphabets stay as they are.
 fn stem(word: &str) -> String {
     const ENDINGS: &[(&str, &str)] = &[
         ("ies", "y"),
@@ -193,9 +195,9 @@ fn is_common(word: &str) -> bool {
     COMMON.binary_search(&word).is_ok()
 }
 
-/// Words that say nothing that a memory would be asked for, sorted: function words of English with
-/// their halves around an apostrophe, greetings, thanks, praise and assent, and verbs that mean
-/// little without what follows them.
+/// Words that no query asks for, sorted: function words of English with their halves around an
+/// apostrophe, greetings, thanks, praise and assent, and verbs that mean little without their
+/// object.
 #[rustfmt::skip]
 const COMMON: &[&str] = &[
     "about", "absolutely", "agreed", "ain", "all", "also", "always", "am", "amazing", "an", "and", "any", "appreciate",

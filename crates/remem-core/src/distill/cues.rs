@@ -1,18 +1,19 @@
-//! How much a text looks like something to remember, seen from its form alone.
+//! Owns the estimate how memorable a text is, from its form alone.
 //!
-//! Statements with instants, numbers, names and what somebody did are asked for later; praise,
-//! thanks and questions are not. The cues are English; a text in another language has few of them
-//! and is weighed by its words.
+//! Statements with instants, numbers, names and actions are asked for later; praise, thanks and
+//! questions are not. The cues are English; a text in another language has few of them and is
+//! weighted by its words alone.
 
 use super::concepts;
 
-/// A factor of one.
+/// The unit of factors: this value means a factor of one.
 pub(super) const ONE: u64 = 1_024;
 
-/// The factor of a unit, in units of [`ONE`]; each cue multiplies it by sixteenths.
+/// The factor of a unit, as a multiple of 1/[`ONE`]; each cue multiplies it by a number of
+/// sixteenths.
 pub(super) fn factor(text: &str) -> u64 {
-    let said = unlabelled(text);
-    let words: Vec<String> = concepts::words(said).collect();
+    let body = unlabelled(text);
+    let words: Vec<String> = concepts::words(body).collect();
     let has = |table: &[&str]| {
         words
             .iter()
@@ -30,10 +31,10 @@ pub(super) fn factor(text: &str) -> u64 {
         |on: bool, sixteenths: u64| factor = if on { factor * sixteenths / 16 } else { factor };
     cue(has(FIRST_PERSON), 22);
     cue(has(TIMES), 24);
-    cue(said.chars().any(char::is_numeric) || has(NUMBERS), 24);
+    cue(body.chars().any(char::is_numeric) || has(NUMBERS), 24);
     cue(has(PAST) || words.iter().any(is_past), 18);
-    cue(said.contains(['"', '“', '«', '「']), 19);
-    let names = names(said);
+    cue(body.contains(['"', '“', '«', '「']), 19);
+    let names = names(body);
     let addressed = times(SECOND_PERSON);
     (0..names.min(2)).for_each(|_| cue(true, 22));
     (0..addressed.min(3)).for_each(|_| cue(true, 11));
@@ -43,23 +44,23 @@ pub(super) fn factor(text: &str) -> u64 {
             .is_some_and(|word| OPENERS.binary_search(&word.as_str()).is_ok()),
         10,
     );
-    cue(said.ends_with(['?', '？']), 11);
+    cue(body.ends_with(['?', '？']), 11);
     factor
 }
 
 /// The text without a label of up to three words before a colon, as in `Speaker: text`.
 fn unlabelled(text: &str) -> &str {
     match text.split_once(": ") {
-        Some((label, said))
+        Some((label, body))
             if label.split_whitespace().count() <= 3 && !label.contains(['.', '!', '?', '\n']) =>
         {
-            said
+            body
         }
         _ => text,
     }
 }
 
-/// Capitalised words inside a sentence.
+/// The number of different capitalised words inside sentences.
 fn names(text: &str) -> usize {
     let mut names: Vec<&str> = Vec::new();
     let mut inside = false;
@@ -137,7 +138,7 @@ const PAST: &[&str] = &[
     "took", "was", "went", "were", "won", "wrote",
 ];
 
-/// How answers begin that only acknowledge.
+/// First words of replies that only acknowledge.
 const OPENERS: &[&str] = &[
     "absolutely",
     "awesome",

@@ -1,6 +1,5 @@
-//! `MEMORY-INDEX.json`: which archives a tenant's memories have and what they are about, in one
-//! small file that an agent can read at the start of a session, and the same as Markdown for
-//! people.
+//! Owns `MEMORY-INDEX.json`: the archives of a tenant's memories with their topics, in one small
+//! file that an agent can read at the start of a session, and the same as Markdown for people.
 
 use super::ENGINE;
 use crate::ids::Timestamp;
@@ -9,26 +8,26 @@ use std::collections::BTreeMap;
 
 /// The path of the index in a workspace.
 pub const PATH: &str = "MEMORY-INDEX.json";
-/// The path of its twin.
+/// The path of the same index as Markdown.
 pub const MARKDOWN_PATH: &str = "MEMORY-INDEX.md";
-/// The file is not larger; the oldest archives fall off first.
+/// The largest size of the file; the oldest archives are dropped first.
 pub const INDEX_BYTES_MAX: usize = 32_768;
 const VERSION: u32 = 1;
 
-/// A line of the index: an archive and what it is about.
+/// An archive in the index, with its topics.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Listed {
-    /// Names the archive.
+    /// The hash that names the archive.
     pub sha256: String,
     /// The entry with the text of the digest.
     pub entry_id: String,
-    /// How many entries were distilled.
+    /// The number of entries that were distilled.
     pub source_count: u64,
-    /// When the oldest of them was written.
+    /// The creation time of the oldest of these entries.
     pub from: Timestamp,
-    /// When the newest of them was written.
+    /// The creation time of the newest of these entries.
     pub to: Timestamp,
-    /// What the digest is about.
+    /// The topics of the digest.
     pub topics: Vec<String>,
 }
 
@@ -38,12 +37,13 @@ pub struct Index {
     memories: BTreeMap<String, Vec<Listed>>,
 }
 
-/// Text that is no index. A writer starts a new one from what it knows.
+/// The error for text that is no index. A writer then starts a new index from the archives that it
+/// knows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("this is not an index of archives")]
 pub struct Unreadable;
 
-// The fields of each stand in the order of their names: canonical JSON.
+// The fields of each struct are in the order of their names: canonical JSON.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct File {
@@ -72,7 +72,7 @@ struct Line {
 }
 
 impl Index {
-    /// Adds an archive to a memory, in the place of one with the same entry.
+    /// Adds an archive to a memory, replacing one with the same entry.
     pub fn add(&mut self, memory_ref: &str, listed: Listed) {
         let archives = self.memories.entry(memory_ref.to_owned()).or_default();
         archives.retain(|other| other.entry_id != listed.entry_id);
@@ -81,7 +81,7 @@ impl Index {
         self.cut();
     }
 
-    /// Takes out the archive of an entry that is gone; its topics must not outlive it.
+    /// Removes the archive of an entry that was deleted; its topics must not outlive it.
     pub fn remove(&mut self, memory_ref: &str, entry_id: &str) {
         if let Some(archives) = self.memories.get_mut(memory_ref) {
             archives.retain(|listed| listed.entry_id != entry_id);
@@ -89,7 +89,7 @@ impl Index {
         self.memories.retain(|_, archives| !archives.is_empty());
     }
 
-    /// Takes out a memory with all its archives.
+    /// Removes a memory with all its archives.
     pub fn remove_memory(&mut self, memory_ref: &str) {
         self.memories.remove(memory_ref);
     }
@@ -100,7 +100,7 @@ impl Index {
         self.memories.get(memory_ref).map_or(&[], Vec::as_slice)
     }
 
-    /// The file.
+    /// The content of the file.
     #[must_use]
     pub fn json(&self) -> String {
         let memory = |(memory_ref, archives): (&String, &Vec<Listed>)| Memory {
@@ -114,7 +114,7 @@ impl Index {
         })
     }
 
-    /// Reads the file back, whoever wrote it.
+    /// Parses the file. It may have been edited, so everything is checked.
     pub fn parse(json: &str) -> Result<Index, Unreadable> {
         let file: File = serde_json::from_str(json).map_err(|_| Unreadable)?;
         if file.version != VERSION {
@@ -134,8 +134,8 @@ impl Index {
         Ok(index)
     }
 
-    /// The same for people. Names are other people's text, so they stand in code spans and cannot
-    /// become markup.
+    /// The index as Markdown, for people. Names are untrusted text, so they are written as code
+    /// spans and cannot become markup.
     #[must_use]
     pub fn markdown(&self) -> String {
         let mut lines = vec!["# Memory index".to_owned()];
@@ -165,7 +165,7 @@ impl Index {
         lines.join("\n")
     }
 
-    /// Lets the oldest archives of all memories fall off until the file is small enough.
+    /// Drops the oldest archives of all memories until the file is small enough.
     fn cut(&mut self) {
         let mut size = self.json().len();
         while size > INDEX_BYTES_MAX {
@@ -178,10 +178,10 @@ impl Index {
             let Some(archives) = self.memories.get_mut(&name) else {
                 return;
             };
-            let gone = archives.pop();
-            // A comma less than this, perhaps; then the size is taken again before anything more is
+            let dropped = archives.pop();
+            // The estimate may be off by a comma, so the exact size is measured before more is
             // dropped.
-            size -= gone.map_or(0, |listed| text(&line(&listed)).len());
+            size -= dropped.map_or(0, |listed| text(&line(&listed)).len());
             if archives.is_empty() {
                 self.memories.remove(&name);
             }
@@ -192,11 +192,12 @@ impl Index {
     }
 }
 
-/// What newer is measured by; the ids make it a total order.
+/// The sort key by which archives are newer or older; the ids make it a total order.
 fn age(listed: &Listed) -> (Timestamp, Timestamp, &str, &str) {
     (listed.to, listed.from, &listed.entry_id, &listed.sha256)
 }
 
+/// The same sort key with owned strings.
 fn own(listed: &Listed) -> (Timestamp, Timestamp, String, String) {
     (
         listed.to,
@@ -234,11 +235,12 @@ fn listed(line: Line) -> Option<Listed> {
 }
 
 fn text(value: &impl Serialize) -> String {
-    // Strings, integers and lists: there is nothing here that JSON cannot say.
+    // Strings, integers and lists: serialising them cannot fail.
     serde_json::to_string(value).unwrap_or_default()
 }
 
-/// A code span on one line; a backtick inside would end it.
+/// The text as a code span on one line; a backtick inside would end the span, so it becomes a
+/// space.
 fn code(text: &str) -> String {
     let plain: String = text
         .chars()

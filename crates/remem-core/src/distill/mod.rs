@@ -1,9 +1,9 @@
-//! Distillation: which parts of many entries a digest keeps, and the bytes of its archive.
+//! Distillation: selects the parts of many entries that a digest keeps, and writes its archive.
 //!
 //! Extractive: a digest is made of verbatim parts of its sources and of nothing else. The plan is a
 //! function of the set of sources, the budget and [`ENGINE`]: integers only, sorted maps, a total
-//! order on everything that is compared. Who changes what is selected gives the engine a new name,
-//! because archives are found again by it.
+//! order on everything that is compared. A change of the selection needs a new engine name, because
+//! archives are found again by it.
 
 mod archive;
 mod concepts;
@@ -24,35 +24,35 @@ use std::collections::BTreeMap;
 /// The name of this algorithm with all its constants.
 pub const ENGINE: &str = "remem-distill-1";
 
-/// What tokens are counted by unless a caller counts otherwise.
+/// The tokenizer that counts tokens unless a caller chooses another.
 pub const TOKENIZER: &str = "o200k_base";
 
-/// No budget is smaller than this.
+/// The smallest budget that is accepted.
 const FLOOR: u64 = 64;
-/// What is left of the input at least, as a divisor: less cannot stand for the whole.
+/// The smallest budget as a fraction of the input's tokens (one over this): a shorter digest cannot
+/// represent the whole.
 const FLOOR_SHARE: u64 = 8;
-/// Topics of a digest.
+/// The most topics of a digest.
 const TOPICS_MAX: usize = 8;
-/// The largest number that JSON readers agree on.
+/// The largest integer that all JSON readers represent exactly.
 const NUMBER_MAX: u64 = (1 << 53) - 1;
 
 /// An entry to distill.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Source {
-    /// Its id; of several sources with one id, one is read.
+    /// The id of the entry; of several sources with one id, one is read.
     pub id: String,
-    /// When it was written: the order of the digest.
+    /// The creation time, which determines the order of the digest.
     pub created_at: Timestamp,
-    /// What it says.
     pub text: String,
 }
 
-/// What bounds a digest besides its budget.
+/// The limits of a digest besides its budget.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Bytes of the text.
+    /// The largest size of the text, in bytes.
     pub output_bytes_max: usize,
-    /// The name of what counts the tokens.
+    /// The name of the tokenizer.
     pub tokenizer: &'static str,
 }
 
@@ -65,51 +65,50 @@ impl Default for Limits {
     }
 }
 
-/// Why there is no digest.
+/// The reason why no digest was made.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
     /// No source has any text.
     #[error("there is nothing to distill")]
     NothingToDistill,
-    /// What the budget allows cannot stand for the sources.
+    /// The budget is too small for a digest that represents the sources.
     #[error("the token budget is {budget}, and {minimum} is the least for these sources")]
     BudgetTooSmall {
-        /// What was given.
+        /// The budget that was given.
         budget: u64,
-        /// What would be enough.
+        /// The least budget that is enough.
         minimum: u64,
     },
-    /// Not even the shortest part fits into the largest text.
+    /// Not even the shortest part fits into the size limit.
     #[error("no part of the sources fits into {limit} bytes")]
     OutputTooLarge {
-        /// [`Limits::output_bytes_max`].
+        /// The limit that was given, [`Limits::output_bytes_max`].
         limit: usize,
     },
 }
 
-/// What is kept of the sources.
+/// The selected parts of the sources, with their archive.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Digest {
     /// The units, a line each, oldest source first.
     pub text: String,
-    /// The same with where they come from.
+    /// The units with their positions in the sources.
     pub units: Vec<Unit>,
-    /// The ids of all sources that were read, sorted; also of those that nothing was kept of.
+    /// The ids of all sources that were read, sorted; also of those that contributed nothing.
     pub sources: Vec<String>,
-    /// Names the set of sources: the same ids with the same texts, and nothing else, have this
-    /// digest.
+    /// A hash that identifies the set of sources: only the same ids with the same texts have it.
     pub source_digest: String,
-    /// Tokens of all sources.
+    /// The number of tokens of all sources.
     pub tokens_in: u64,
-    /// Tokens of what was kept, as it was read and as it is written.
+    /// The number of tokens of the kept units, counted twice: as read and as written.
     pub tokens_used: u64,
-    /// When the oldest source was written.
+    /// The creation time of the oldest source.
     pub from: Timestamp,
-    /// When the newest source was written.
+    /// The creation time of the newest source.
     pub to: Timestamp,
-    /// What the text is mostly about.
+    /// The main topics of the text.
     pub topics: Vec<String>,
-    /// The archive, canonical JSON.
+    /// The archive, in canonical JSON.
     pub archive: Vec<u8>,
     /// SHA-256 of the archive, hexadecimal.
     pub sha256: String,
@@ -134,8 +133,8 @@ impl std::fmt::Debug for Digest {
     }
 }
 
-/// Decides what of the sources to keep within a budget of tokens, counted by `count`. Keeping a
-/// unit costs its tokens twice: it is read once and written once.
+/// Selects the units of the sources to keep within a budget of tokens, counted by `count`. Keeping
+/// a unit costs its tokens twice: it is read once and written once.
 pub fn plan(
     sources: &[Source],
     budget: u64,
@@ -199,8 +198,8 @@ pub fn plan(
     })
 }
 
-/// Each id once, oldest first. Of two sources with one id the older is taken, then the one whose
-/// text sorts first: the order they came in must not matter.
+/// The sources, each id once, oldest first. Of two sources with one id the older one is used, then
+/// the one whose text sorts first: the order of the arguments must not matter.
 fn ordered(sources: &[Source]) -> Vec<&Source> {
     let mut by_id: BTreeMap<&str, &Source> = BTreeMap::new();
     for source in sources {
@@ -214,6 +213,7 @@ fn ordered(sources: &[Source]) -> Vec<&Source> {
     sources
 }
 
+/// A unit with its cost and the concepts that it covers.
 fn candidate(unit: &Unit, held: &[concepts::Held], tokens: &dyn Fn(&str) -> u64) -> Candidate {
     // The line break is written, not read.
     let charge = tokens(&unit.text).saturating_mul(2).saturating_add(1);
@@ -225,9 +225,9 @@ fn candidate(unit: &Unit, held: &[concepts::Held], tokens: &dyn Fn(&str) -> u64)
     }
 }
 
-/// The picked units in the order of the text, and what they cost together. What a text costs is not
-/// the sum of what its lines cost, so the whole is counted; should it be more, the last ones to be
-/// picked go.
+/// The picked units in the order of the text, and their total cost. The cost of a text is not the
+/// sum of the costs of its lines, so the whole is counted; if it is over the budget, the units
+/// picked last are dropped.
 fn within(
     units: &[Unit],
     mut picked: Vec<usize>,
@@ -256,6 +256,7 @@ fn within(
     }
 }
 
+/// The reason why no unit could be kept.
 fn nothing_fits(candidates: &[Candidate], budget: u64, floor: u64, limits: &Limits) -> Refusal {
     match candidates.iter().map(|candidate| candidate.charge).min() {
         None => Refusal::NothingToDistill,
@@ -263,7 +264,8 @@ fn nothing_fits(candidates: &[Candidate], budget: u64, floor: u64, limits: &Limi
             budget,
             minimum: floor.max(least),
         },
-        // A counter that finds more in a text than in its parts: nobody can say how much is enough.
+        // The counter counts more tokens in a text than in its parts, so the exact minimum is
+        // unknown.
         Some(_)
             if candidates
                 .iter()
@@ -280,7 +282,8 @@ fn nothing_fits(candidates: &[Candidate], budget: u64, floor: u64, limits: &Limi
     }
 }
 
-/// Ids and texts with their lengths before them, so that no two sets have the same bytes.
+/// The hash of ids and texts, with their lengths before them, so that no two sets have the same
+/// bytes.
 fn source_digest(sources: &[&Source]) -> String {
     let mut sources: Vec<&&Source> = sources.iter().collect();
     sources.sort_by_key(|source| source.id.as_str());

@@ -1,30 +1,31 @@
-//! Which units to keep: greedy coverage of concepts, the most of what is new for its price first.
+//! Owns the selection of units: greedy coverage of concepts, the greatest gain for the cost first.
 //!
-//! What a concept adds shrinks with each unit that has it, so what units add together is
-//! submodular: the better of the greedy choice and the best single unit has at least (1 − 1/e)/2 of
-//! what the best choice has (Lin and Bilmes 2011).
+//! The gain of a concept shrinks with each unit that has it, so the total gain is submodular: the
+//! better of the greedy choice and the best single unit reaches at least (1 − 1/e)/2 of the optimum
+//! (Lin and Bilmes 2011).
 
 use super::concepts::Held;
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
 
-/// What the first, second, … unit with a concept adds, in sixteenths of its weight; every further
-/// one adds the last. Twice is worth having, because the same word rarely tells the same thing.
+/// The gain of the first, second, … unit with a concept, in sixteenths of its weight; every further
+/// one gains as much as the last. A second occurrence counts much, because the same word rarely
+/// states the same thing twice.
 const SHARES: [u64; 4] = [16, 12, 2, 1];
 
-/// A unit that may be kept.
+/// A unit that may be selected.
 pub(super) struct Candidate {
-    /// Tokens that keeping it costs.
+    /// The number of tokens that keeping it costs.
     pub charge: u64,
-    /// Bytes of the text that it takes.
+    /// The number of bytes that it takes in the text.
     pub bytes: usize,
-    /// How much it looks like something to remember.
+    /// The estimate how memorable it is, from [`super::cues`].
     pub factor: u64,
-    /// What it is about.
+    /// The concepts that it covers.
     pub held: Vec<Held>,
 }
 
-/// The kept units, first picked first.
+/// The indices of the selected units, in the order in which they were picked.
 pub(super) fn pick(
     candidates: &[Candidate],
     weights: &[u64],
@@ -43,7 +44,7 @@ pub(super) fn pick(
         return Vec::new();
     };
     let (picked, value) = greedy(candidates, weights, budget, bytes_max);
-    // Where no unit tells anything, the oldest one stands for all.
+    // If no unit has any concept, the oldest one is selected.
     if picked.is_empty() || alone(single) > value {
         vec![single]
     } else {
@@ -51,8 +52,7 @@ pub(super) fn pick(
     }
 }
 
-/// A unit with what it would have added when it was last looked at. It adds less and less, so this
-/// is an upper bound.
+/// A unit with its gain when it was last computed. Gains only shrink, so this is an upper bound.
 struct Offer {
     gain: u64,
     charge: u64,
@@ -60,7 +60,7 @@ struct Offer {
 }
 
 impl Ord for Offer {
-    /// By gain for the price, exactly; the earlier unit is the greater one, so that no two are
+    /// Compares gain per cost, exactly; the earlier unit is the greater one, so that no two are
     /// equal.
     fn cmp(&self, other: &Offer) -> Ordering {
         let ours = u128::from(self.gain) * u128::from(other.charge);
@@ -83,6 +83,7 @@ impl PartialEq for Offer {
 
 impl Eq for Offer {}
 
+/// Picks units by gain per cost while they fit; returns them with their total gain.
 fn greedy(
     candidates: &[Candidate],
     weights: &[u64],
@@ -100,7 +101,7 @@ fn greedy(
         .collect();
     let mut picked = Vec::new();
     let mut value = 0u64;
-    // The last line has no line break.
+    // The last line has no line break, so one byte more is available.
     let mut tokens_left = budget;
     let mut bytes_left = bytes_max.saturating_add(1);
     while let Some(best) = offers.pop() {
@@ -128,7 +129,7 @@ fn greedy(
     (picked, value)
 }
 
-/// What a unit adds to what is covered.
+/// The gain of a unit over the concepts that are already covered.
 fn gain(candidate: &Candidate, weights: &[u64], covered: &[usize]) -> u64 {
     let share = |times: usize| SHARES[times.min(SHARES.len() - 1)];
     let sum: u64 = candidate
@@ -172,8 +173,8 @@ mod tests {
     #[test]
     fn one_great_unit_beats_many_cheap_ones() {
         let candidates = [candidate(1, &[0]), candidate(100, &[1])];
-        // The first is the better bargain and leaves no room for the second, which is worth more
-        // than it.
+        // The first unit has the greater gain for its cost and leaves no room for the second, whose
+        // gain is greater.
         assert_eq!(pick(&candidates, &[10, 500], 100, 1_000), [1]);
     }
 

@@ -1,12 +1,12 @@
-//! What a text is cut into: whole entries where they are short, runs of sentences where they are
-//! not.
+//! Owns the splitting of texts into units: whole entries if they are short, runs of sentences if
+//! they are not.
 //!
-//! A short entry is one thought, and half of it misleads; so only what is longer than
-//! [`WHOLE_BYTES_MAX`] is cut.
+//! A short entry is one thought, and half of it misleads; so only a text longer than
+//! [`WHOLE_BYTES_MAX`] is split.
 
-/// A text up to this length is one unit.
+/// The longest text that is one unit, in bytes.
 const WHOLE_BYTES_MAX: usize = 640;
-/// Sentences of longer ones are put together while they are not longer than this.
+/// The longest run of sentences that makes a unit of a longer text, in bytes.
 const RUN_BYTES_MAX: usize = 320;
 
 /// A verbatim part of a source.
@@ -14,13 +14,12 @@ const RUN_BYTES_MAX: usize = 320;
 pub struct Unit {
     /// The id of the source.
     pub source: String,
-    /// Which unit of the source, from 0.
+    /// The index of the unit in its source, from 0.
     pub index: u32,
-    /// Where it begins in the text of the source, in bytes.
+    /// The byte offset in the source's text at which it begins.
     pub start: usize,
-    /// Where it ends.
+    /// The byte offset in the source's text at which it ends.
     pub end: usize,
-    /// What it says.
     pub text: String,
 }
 
@@ -34,7 +33,7 @@ impl std::fmt::Debug for Unit {
     }
 }
 
-/// Cuts a source. A blank one has no units.
+/// Splits a source into units. A blank one has none.
 pub(super) fn split(source: &str, text: &str) -> Vec<Unit> {
     let spans = if text.trim().len() <= WHOLE_BYTES_MAX {
         vec![(0, text.len())]
@@ -62,7 +61,7 @@ fn trimmed(text: &str, start: usize, end: usize) -> Option<(usize, usize)> {
     (length > 0).then_some((start, start + length))
 }
 
-/// Neighbouring sentences together while they stay short; never across a line break.
+/// Joins neighbouring sentences while they stay short; never across a line break.
 fn runs(text: &str) -> Vec<(usize, usize)> {
     let mut runs: Vec<(usize, usize)> = Vec::new();
     for (start, end) in sentences(text)
@@ -79,8 +78,8 @@ fn runs(text: &str) -> Vec<(usize, usize)> {
     runs
 }
 
-/// Where sentences begin and end: after a closing mark that is followed by white space, and at line
-/// breaks.
+/// The byte ranges of sentences. One ends after a closing mark that is followed by white space, and
+/// at line breaks.
 pub(super) fn sentences(text: &str) -> Vec<(usize, usize)> {
     let mut spans = Vec::new();
     let mut start = 0;
@@ -103,8 +102,8 @@ pub(super) fn sentences(text: &str) -> Vec<(usize, usize)> {
     spans
 }
 
-/// A sentence that is too long to be one unit, cut at white space or, where there is none,
-/// anywhere.
+/// Splits a sentence that is too long for one unit at white space or, where there is none, at any
+/// character.
 fn pieces(text: &str, start: usize, end: usize) -> Vec<(usize, usize)> {
     let mut pieces = Vec::new();
     let mut at = start;
@@ -122,7 +121,7 @@ fn pieces(text: &str, start: usize, end: usize) -> Vec<(usize, usize)> {
     pieces
 }
 
-/// The last place not after `at` where a character begins.
+/// The last character boundary that is not after `at`.
 fn boundary(text: &str, at: usize) -> usize {
     (0..=at)
         .rev()

@@ -1,37 +1,37 @@
-//! Whose event it is: which memory it tells of, and which user alone may know of it. Every kind is
-//! named, so that a new one has to be decided about.
+//! The owner of an event: the memory that it concerns, and the one user who may see it. Every kind
+//! is listed, so that the compiler demands a decision for a new one.
 
 use super::EventBody;
 use crate::ids::owner_of;
 
 impl EventBody {
-    /// The memory that it tells of, if it is about one.
+    /// The memory that the event concerns, if it concerns one.
     #[must_use]
     pub fn memory_ref(&self) -> Option<&str> {
         match self {
-            EventBody::Written(told) => Some(&told.memory_ref),
-            EventBody::Deleted(told)
-            | EventBody::Expired(told)
-            | EventBody::Redacted(told)
-            | EventBody::Forgotten(told)
-            | EventBody::Revived(told)
-            | EventBody::Ended(told)
-            | EventBody::Strengthened(told) => Some(&told.memory_ref),
-            EventBody::Retired(told) => Some(&told.memory_ref),
-            EventBody::Linked(told) => Some(&told.memory_ref),
-            EventBody::SessionOpened(told) | EventBody::SessionClosing(told) => {
-                Some(&told.memory_ref)
+            EventBody::Written(payload) => Some(&payload.memory_ref),
+            EventBody::Deleted(payload)
+            | EventBody::Expired(payload)
+            | EventBody::Redacted(payload)
+            | EventBody::Forgotten(payload)
+            | EventBody::Revived(payload)
+            | EventBody::Ended(payload)
+            | EventBody::Strengthened(payload) => Some(&payload.memory_ref),
+            EventBody::Retired(payload) => Some(&payload.memory_ref),
+            EventBody::Linked(payload) => Some(&payload.memory_ref),
+            EventBody::SessionOpened(payload) | EventBody::SessionClosing(payload) => {
+                Some(&payload.memory_ref)
             }
-            EventBody::SessionClosed(told) => Some(&told.memory_ref),
-            EventBody::Compacted(told) => Some(&told.memory_ref),
-            EventBody::Consolidated(told) => Some(&told.memory_ref),
-            EventBody::CommitmentCreated(told)
-            | EventBody::CommitmentChanged(told)
-            | EventBody::CommitmentEnded(told) => Some(&told.memory_ref),
-            EventBody::CommitmentFired(told) => Some(&told.memory_ref),
-            EventBody::PassStarted(told) => told.memory_ref.as_deref(),
-            EventBody::PassProgress(told) => told.memory_ref.as_deref(),
-            EventBody::PassEnded(told) => told.memory_ref.as_deref(),
+            EventBody::SessionClosed(payload) => Some(&payload.memory_ref),
+            EventBody::Compacted(payload) => Some(&payload.memory_ref),
+            EventBody::Consolidated(payload) => Some(&payload.memory_ref),
+            EventBody::CommitmentCreated(payload)
+            | EventBody::CommitmentChanged(payload)
+            | EventBody::CommitmentEnded(payload) => Some(&payload.memory_ref),
+            EventBody::CommitmentFired(payload) => Some(&payload.memory_ref),
+            EventBody::PassStarted(payload) => payload.memory_ref.as_deref(),
+            EventBody::PassProgress(payload) => payload.memory_ref.as_deref(),
+            EventBody::PassEnded(payload) => payload.memory_ref.as_deref(),
             EventBody::RuleChanged(_)
             | EventBody::SubjectForgotten(_)
             | EventBody::WorkspaceUpdated(_)
@@ -61,14 +61,14 @@ impl EventBody {
         }
     }
 
-    /// The user who alone may know of it, as far as it tells by itself: whose memory it names,
-    /// whose heartbeat, whose run.
+    /// The user who alone may see the event, as far as the event itself says: the owner of its
+    /// memory, of its heartbeat or of its run.
     #[must_use]
     pub fn owner(&self) -> Option<&str> {
         match self {
-            EventBody::HeartbeatEvaluated(told) => owner_of(&told.heartbeat_id),
-            EventBody::HeartbeatStateChanged(told) => owner_of(&told.heartbeat_id),
-            EventBody::RunStarted(told) => told.only_for.as_deref(),
+            EventBody::HeartbeatEvaluated(payload) => owner_of(&payload.heartbeat_id),
+            EventBody::HeartbeatStateChanged(payload) => owner_of(&payload.heartbeat_id),
+            EventBody::RunStarted(payload) => payload.only_for.as_deref(),
             other => other.memory_ref().and_then(owner_of),
         }
     }

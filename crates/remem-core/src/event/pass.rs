@@ -1,139 +1,132 @@
-//! What events of passes carry: ids, counts and words of this host.
+//! Payloads of events about passes: ids, counts and fixed words of this host.
 
 use serde::{Deserialize, Serialize};
 
-/// Payload of `memory.retired`.
+/// The payload of `memory.retired` events.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Retired {
-    /// The memory.
     pub memory_ref: String,
-    /// The entry that is no longer part of it.
+    /// The entry that is no longer part of the memory.
     pub memory_id: String,
     /// `merged`, `superseded`, `compacted` or `invalidated`.
     pub reason: String,
-    /// The entry that stands in its place; a statement that was only taken back has none.
+    /// The entry that replaces it; a statement that was only taken back has none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub by: Option<String>,
 }
 
-/// Payload of `subject.forgotten`.
+/// The payload of `subject.forgotten` events.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct SubjectForgotten {
-    /// The report about it.
+    /// The report of the erasure.
     pub report_id: String,
-    /// The first four bytes of the subject's keyed digest: enough to tell two apart, not to find
-    /// out who it is.
+    /// The first four bytes of the subject's keyed digest: enough to tell two subjects apart, but
+    /// not to identify one.
     pub subject: String,
-    /// Entries erased.
+    /// The number of erased entries.
     pub erased: u64,
-    /// Merged entries that stand by themselves again.
+    /// The number of merged entries that became entries of their own again.
     pub revived: u64,
-    /// Archives erased.
+    /// The number of erased archives.
     pub archives: u64,
 }
 
-/// Payload of `memory.compacted`.
+/// The payload of `memory.compacted` events.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Compacted {
-    /// The memory.
     pub memory_ref: String,
-    /// The entry that they became.
+    /// The entry that replaces the sources.
     pub output_id: String,
-    /// All of them, unless they are too many to name.
+    /// The ids of all sources, unless they are too many to list.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub source_ids: Option<Vec<String>>,
-    /// How many they are.
+    /// The number of sources.
     pub source_count: u64,
-    /// Who asked for it, in the protocol's words.
+    /// The cause of the compaction, in the protocol's words.
     pub trigger: String,
-    /// Bytes of the new entry's text.
+    /// The size of the new entry's text.
     pub byte_size: u64,
-    /// Set when it was done within a budget.
+    /// Present if the work was done within a token budget.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub distillation: Option<Distillation>,
 }
 
-/// The part of `memory.compacted` that tells of a budget.
+/// The part of `memory.compacted` that reports a token budget.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Distillation {
-    /// Tokens that could be used.
+    /// The number of tokens that could be used.
     pub token_budget: u64,
-    /// Tokens that were: read and written.
+    /// The number of tokens that were read and written.
     pub tokens_used: u64,
-    /// Whether the index file was written anew.
+    /// True if the index file was rewritten.
     pub index_updated: bool,
 }
 
-/// Payload of `agent.memory.consolidated`.
+/// The payload of `agent.memory.consolidated` events.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Consolidated {
-    /// The memory.
     pub memory_ref: String,
-    /// Entries before.
+    /// The number of entries before the pass.
     pub input_count: u64,
-    /// Entries after.
+    /// The number of entries after the pass.
     pub output_count: u64,
-    /// Those that were merged or superseded, unless they are too many to name.
+    /// The entries that were merged or superseded, unless they are too many to list.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub merged_ids: Option<Vec<String>>,
-    /// Who asked for it: `host-managed`, `scheduled` or `on-demand`.
+    /// The cause of the pass: `host-managed`, `scheduled` or `on-demand`.
     pub trigger: String,
 }
 
-/// Payload of `pass.started`.
+/// The payload of `pass.started` events.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct PassStarted {
-    /// The job.
     pub job_id: String,
-    /// Its pass.
+    /// The name of the job's pass.
     pub pass: String,
-    /// The memory; absent for all of them.
+    /// The memory; absent if the job covers all memories of the tenant.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub memory_ref: Option<String>,
 }
 
-/// Payload of `pass.progress`.
+/// The payload of `pass.progress` events.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct PassProgress {
-    /// The job.
     pub job_id: String,
-    /// Its pass.
+    /// The name of the job's pass.
     pub pass: String,
-    /// The memory; all of the tenant's if absent.
+    /// The memory; absent if the job covers all memories of the tenant.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub memory_ref: Option<String>,
-    /// What it is doing, in a word of this host.
+    /// The phase of the pass, as a fixed word of this host.
     pub phase: String,
-    /// Things done.
+    /// The number of items that are done.
     pub done: u64,
-    /// Of so many.
+    /// The number of items that there are.
     pub total: u64,
 }
 
-/// Payload of `pass.ended`.
+/// The payload of `pass.ended` events.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct PassEnded {
-    /// The job.
     pub job_id: String,
-    /// Its pass.
+    /// The name of the job's pass.
     pub pass: String,
-    /// The memory; all of the tenant's if absent.
+    /// The memory; absent if the job covers all memories of the tenant.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub memory_ref: Option<String>,
     /// `done`, `failed` or `cancelled`.
     pub outcome: String,
-    /// Things looked at.
+    /// The number of items that were examined.
     pub examined: u64,
-    /// Things changed.
+    /// The number of items that were changed.
     pub changed: u64,
-    /// How long it took.
     pub duration_ms: u64,
 }

@@ -1,12 +1,12 @@
-//! What events of runs carry: ids, counts and texts of this host.
+//! Payloads of events about runs: ids, counts and texts of this host.
 
 use serde::{Deserialize, Serialize};
 
-/// Payload of `run.started`.
+/// The payload of `run.started` events.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct RunStarted {
-    /// What is executed.
+    /// The workflow that is executed.
     pub workflow_id: String,
     /// The run that this one was forked from.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -14,139 +14,126 @@ pub struct RunStarted {
     /// The run that started this one as a part of itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parent_run_id: Option<String>,
-    /// The user whose own memory it works with: nobody else is told of the run.
+    /// The user whose own memory the run works with; no other user may see the run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub only_for: Option<String>,
 }
 
-/// Payload of `run.completed`.
+/// The payload of `run.completed` events.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct RunEnded {
-    /// How long it took.
     pub duration_ms: u64,
 }
 
-/// Payload of `run.failed`.
+/// The payload of `run.failed` events.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct RunFailed {
-    /// Why.
     pub error: Fault,
-    /// Where.
+    /// The node that failed, if the failure was in a node.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failed_node_id: Option<String>,
-    /// How long it took.
     pub duration_ms: u64,
 }
 
-/// Payload of `run.cancelled`.
+/// The payload of `run.cancelled` events.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct RunCancelled {
-    /// Who asked for it.
+    /// The party that asked for the cancellation.
     pub cancelled_by: String,
-    /// How long it took.
     pub duration_ms: u64,
 }
 
-/// Why a node or run failed: texts of this host, never of a caller.
+/// The error of a node or run: texts of this host, never of a caller.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Fault {
-    /// Stable code.
+    /// The stable code of the error.
     pub code: String,
-    /// Sentence for people.
+    /// A sentence for people.
     pub message: String,
 }
 
-/// Payload of `node.started`.
+/// The payload of `node.started` events.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct NodeStarted {
-    /// The node.
     pub node_id: String,
-    /// What kind of node it is.
+    /// The type of the node, such as `core.noop`.
     pub type_id: String,
 }
 
-/// Payload of `node.completed`.
+/// The payload of `node.completed` events.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct NodeEnded {
-    /// The node.
     pub node_id: String,
 }
 
-/// Payload of `node.failed`.
+/// The payload of `node.failed` events.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct NodeFailed {
-    /// The node.
     pub node_id: String,
-    /// Why.
     pub error: Fault,
 }
 
-/// Payload of `agent.invocation.started`.
+/// The payload of `agent.invocation.started` events.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct InvocationStarted {
-    /// Unique within the run.
+    /// The name of the invocation, unique within the run.
     pub invocation_id: String,
-    /// The agent.
     pub agent_id: String,
-    /// `run-api` or `workflow-node`.
+    /// The origin of the invocation: `run-api` or `workflow-node`.
     pub source: String,
-    /// The model class of its manifest.
+    /// The model class of the agent's manifest.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model_class: Option<String>,
-    /// How many of the offered tools its manifest allows.
+    /// The number of offered tools that the manifest allows.
     pub tool_surface_count: u64,
-    /// Whether memory across runs is bound.
+    /// True if the agent has memory that lasts across runs.
     pub memory_bound: bool,
 }
 
-/// Payload of `agent.invocation.completed`.
+/// The payload of `agent.invocation.completed` events.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct InvocationCompleted {
-    /// Unique within the run.
+    /// The name of the invocation, unique within the run.
     pub invocation_id: String,
-    /// The agent.
     pub agent_id: String,
-    /// `completed` or `failed`.
+    /// The outcome of the invocation: `completed` or `failed`.
     pub outcome: String,
 }
 
-/// Payload of `agent.reasoned`.
+/// The payload of `agent.reasoned` events.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct AgentReasoned {
-    /// The agent.
     pub agent_id: String,
-    /// Always empty here.
+    /// Always empty: thoughts are stored nowhere.
     pub reasoning: String,
-    /// Always `off` here.
+    /// Always `off` on this host.
     pub verbosity: String,
 }
 
-/// Payload of `agent.decided`.
+/// The payload of `agent.decided` events.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct AgentDecided {
-    /// The agent.
     pub agent_id: String,
-    /// What was decided.
     pub decision: Decision,
 }
 
-/// What an agent's turn came to.
+/// The result of an agent's turn.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Decision {
-    /// What was done: `recall`.
+    /// The kind of the decision; `recall` is the only one.
     pub kind: String,
-    /// How many memories were brought up.
+    /// The number of entries that were recalled.
     pub recalled: u64,
 }

@@ -1,180 +1,165 @@
-//! Payloads of events about what stands beside memory: commitments, heartbeats, automations,
-//! proposals and who decides about them. Ids, closed words and instants; what somebody meant stays
-//! in memory, what somebody proposes stays under review.
+//! Payloads of events about commitments, heartbeats, automations and proposals, and about decisions
+//! on them. Ids, fixed words and instants only; the text of a commitment stays in memory, and that
+//! of a proposal with the proposal.
 
 use serde::{Deserialize, Serialize};
 
-/// Payload of `commitment.created` and `commitment.ended`.
+/// The payload of `commitment.created` and `commitment.ended` events.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct CommitmentRef {
-    /// The commitment.
     pub commitment_id: String,
-    /// The memory it belongs to.
     pub memory_ref: String,
-    /// The entry it was made from.
+    /// The entry that it was made from.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub memory_id: Option<String>,
-    /// `time` or `predicate`.
+    /// The kind of condition: `time` or `predicate`.
     pub condition: String,
-    /// How it stands.
+    /// The state of the commitment.
     pub state: String,
 }
 
-/// Payload of `commitment.fired`: exactly what the protocol allows.
+/// The payload of `commitment.fired`, with exactly the fields that the protocol allows.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct CommitmentFired {
-    /// The commitment.
     pub commitment_id: String,
-    /// The memory it belongs to.
     pub memory_ref: String,
-    /// The entry it was made from.
+    /// The entry that it was made from.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub memory_id: Option<String>,
-    /// `time` or `predicate`.
+    /// The kind of condition: `time` or `predicate`.
     pub condition: String,
-    /// The run that was started with it.
+    /// The run that was started for it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub enqueued_run_id: Option<String>,
 }
 
-/// Payload of `heartbeat.evaluated`.
+/// The payload of `heartbeat.evaluated` events.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct HeartbeatEvaluated {
-    /// The heartbeat.
     pub heartbeat_id: String,
     /// `ok`, `timeout` or `error`.
     pub status: String,
-    /// Whether the predicate is other than it was.
+    /// True if the predicate's value differs from the last one.
     pub changed: bool,
 }
 
-/// Payload of `heartbeat.stateChanged`.
+/// The payload of `heartbeat.stateChanged` events.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct HeartbeatStateChanged {
-    /// The heartbeat.
     pub heartbeat_id: String,
-    /// As it was.
+    /// The value before the evaluation.
     pub from: PredicateState,
-    /// As it is.
+    /// The value after the evaluation.
     pub to: PredicateState,
 }
 
-/// What is known of a predicate.
+/// The known value of a predicate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct PredicateState {
-    /// Whether it holds; absent if nobody has looked yet.
+    /// True if the predicate holds; absent before the first evaluation.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub holds: Option<bool>,
 }
 
-/// Payload of `automation.fired`.
+/// The payload of `automation.fired` events.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct AutomationFired {
-    /// The automation.
     pub automation_id: String,
-    /// The tick, in milliseconds.
+    /// The scheduled instant, in milliseconds.
     pub scheduled_at: i64,
-    /// The run that was started with it.
+    /// The run that was started for it.
     pub enqueued_run_id: String,
 }
 
-/// Payload of `proposal.created`.
+/// The payload of `proposal.created` events.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ProposalCreated {
-    /// The proposal.
     pub proposal_id: String,
-    /// Of what.
+    /// The kind of the proposed object.
     pub kind: String,
     /// The runs that it was made from.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub source_run_ids: Vec<String>,
-    /// What it repeats.
+    /// The proposal that this one repeats, if it does.
     #[serde(default)]
     pub duplicate_of: Option<String>,
 }
 
-/// Payload of `proposal.revised`, `proposal.rejected` and `proposal.archived`.
+/// The payload of `proposal.revised`, `proposal.rejected` and `proposal.archived`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ProposalRef {
-    /// The proposal.
     pub proposal_id: String,
-    /// Of what.
+    /// The kind of the proposed object.
     pub kind: String,
-    /// Its newest revision.
+    /// The number of its newest revision.
     pub revision: u64,
 }
 
-/// Payload of `proposal.activated`.
+/// The payload of `proposal.activated` events.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ProposalActivated {
-    /// The proposal.
     pub proposal_id: String,
-    /// Of what.
+    /// The kind of the proposed object.
     pub kind: String,
-    /// What was installed.
+    /// A reference to the object that was installed.
     pub installed_artifact_ref: String,
-    /// The gate that it passed, if there was one.
+    /// The approval gate that it passed, if there was one.
     #[serde(default)]
     pub approval_id: Option<String>,
 }
 
-/// Payload of `authorization.decided`.
+/// The payload of `authorization.decided` events.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct AuthorizationDecided {
-    /// Who asked.
+    /// The principal that asked for the action.
     pub principal: String,
-    /// For what.
+    /// The action that it asked for.
     pub action: String,
-    /// About what.
+    /// The object of the action.
     pub resource: String,
-    /// The answer.
     pub allowed: bool,
-    /// A word for why.
+    /// A fixed word for the reason.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
 }
 
-/// Payload of `approval.granted`.
+/// The payload of `approval.granted` events.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ApprovalGranted {
-    /// The gate.
     pub gate_id: String,
-    /// Who granted.
+    /// The principal that approved.
     pub principal: String,
-    /// How far it is.
+    /// The number of approvals so far.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub quorum_progress: Option<QuorumProgress>,
 }
 
-/// How many grants a gate has, of how many.
+/// The number of approvals that a gate has, and the number that it needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct QuorumProgress {
-    /// Grants.
     pub granted: u32,
-    /// Needed.
     pub required: u32,
 }
 
-/// Payload of `approval.rejected` and `approval.overridden`.
+/// The payload of `approval.rejected` and `approval.overridden` events.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ApprovalEnded {
-    /// The gate.
     pub gate_id: String,
-    /// Who ended it.
+    /// The principal that ended it.
     pub principal: String,
-    /// A word for why.
+    /// A fixed word for the reason.
     pub reason: String,
 }

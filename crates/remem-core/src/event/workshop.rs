@@ -1,53 +1,45 @@
-//! What events of sessions, actions and rules carry: names and counts.
+//! Payloads of events about sessions, actions and rules: names and counts.
 
 use serde::{Deserialize, Serialize};
 
-/// Payload of `memory.linked`. What was done, and its name there, are the caller's own words and
-/// stay with the link. Events from before that was so have the field `action`, which is passed over
-/// when they are read: their bytes are chained and cannot be written anew.
+/// The payload of `memory.linked`. The action and its reference are the caller's own words and are
+/// stored with the link only. Events of earlier versions have the field `action`, which is skipped
+/// when they are read: their bytes are part of the hash chain and cannot be rewritten.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Linked {
-    /// The memory.
     pub memory_ref: String,
-    /// The entry.
     pub memory_id: String,
 }
 
-/// Payload of `rule.changed`.
+/// The payload of `rule.changed` events.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct RuleRef {
-    /// The world.
     pub world: String,
-    /// The rule.
     pub rule_id: String,
-    /// It is a rule no more.
+    /// True if the rule was deleted.
     pub removed: bool,
 }
 
-/// Payload of `session.opened` and `session.closing`.
+/// The payload of `session.opened` and `session.closing` events.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct SessionRef {
-    /// The memory.
     pub memory_ref: String,
-    /// The session.
     pub session_id: String,
 }
 
-/// Payload of `session.closed`.
+/// The payload of `session.closed` events.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct SessionClosed {
-    /// The memory.
     pub memory_ref: String,
-    /// The session.
     pub session_id: String,
-    /// Patterns and claims that outlast it.
+    /// Patterns and claims that were promoted, so that they outlast the session.
     pub promoted: u64,
-    /// Entries that ended with it.
+    /// Entries that ended with the session.
     pub ended: u64,
-    /// Entries that an action rests on, and that stay.
+    /// Entries that stay because an action rests on them.
     pub kept: u64,
 }

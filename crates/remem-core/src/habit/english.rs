@@ -1,46 +1,49 @@
-//! english: the words by which English states a way of working. Data only; lower case, straight
+//! english: the English words that mark a stated way of working. Data only; lower case, straight
 //! apostrophes.
 
-/// Words without weight at the beginning of a clause.
+/// Words without meaning of their own at the beginning of a clause.
 #[rustfmt::skip]
 pub(super) const OPENERS: &[&str] = &[
     "also", "and", "anyway", "btw", "but", "fyi", "great", "hey", "hi", "just", "note", "note that", "oh", "ok", "okay", "please",
     "remember", "remember to", "reminder", "right", "so", "thanks", "then", "yes",
 ];
 
-/// What makes a sentence hold beyond its moment.
+/// Phrases that make a sentence hold beyond its moment.
 #[rustfmt::skip]
 pub(super) const STANDING: &[&str] = &[
     "as a matter of principle", "as a rule", "by default", "from here on", "from here on out", "from now on", "from this point on",
     "going forward", "henceforth",
 ];
 
-/// What makes it hold for this once.
+/// Phrases that limit a sentence to this once.
 #[rustfmt::skip]
 pub(super) const ONE_OFF: &[&str] = &[
     "for now", "for the moment", "just once", "now", "right away", "temporarily", "this afternoon", "this evening", "this month",
     "this morning", "this once", "this one", "this time", "this week", "till", "today", "tomorrow", "tonight", "until", "yesterday", "yet",
 ];
 
-/// What may begin the clause that says when.
+/// Words that may begin a clause of time or condition.
 #[rustfmt::skip]
 pub(super) const CONDITIONS: &[&str] = &[
     "after", "any time", "before", "each time", "every time", "for", "if", "on", "when", "whenever", "while",
 ];
 
-/// Of these, the ones that say that it comes again.
+/// Those of [`CONDITIONS`] that say that the occasion recurs.
 pub(super) const REPEATING: &[&str] = &["any time", "each time", "every time", "whenever"];
 
+/// Pronouns by which the writers of a sentence refer to themselves.
 pub(super) const SPEAKERS: &[&str] = &["i", "we"];
 
-/// Those whose custom is a way of working.
+/// Subjects whose customs are a way of working.
 #[rustfmt::skip]
 pub(super) const PEOPLE: &[&str] = &[
     "agents", "everybody", "everyone", "i", "operators", "our team", "the agent", "the assistant", "the operator", "the team",
     "the user", "we", "we must", "we should", "you must", "you should",
 ];
 
+/// Forms of a prohibition.
 pub(super) const DO_NOT: &[&str] = &["do not", "don't", "dont"];
+/// Adverbs that may come between subject and verb.
 pub(super) const ADVERBS: &[&str] = &[
     "always",
     "first",
@@ -50,7 +53,9 @@ pub(super) const ADVERBS: &[&str] = &[
     "typically",
     "usually",
 ];
+/// Adverbs that say that an action is customary.
 pub(super) const CUSTOM: &[&str] = &["generally", "normally", "often", "typically", "usually"];
+/// Forms that state a preference.
 pub(super) const PREFER: &[&str] = &[
     "i'd prefer",
     "i'd rather",
@@ -61,20 +66,20 @@ pub(super) const PREFER: &[&str] = &[
     "would prefer",
     "would rather",
 ];
-/// What a thing looks like, or where it goes.
+/// Verbs of presentation and delivery: they say how a thing looks, or where it goes.
 pub(super) const SHAPING: &[&str] = &[
     "deliver", "display", "export", "format", "post", "present", "render", "save", "send", "share",
     "show", "write",
 ];
 
-/// Forms of command.
+/// Fixed phrases that begin a command.
 #[rustfmt::skip]
 pub(super) const COMMANDS: &[&str] = &[
     "avoid", "be sure to", "don't forget to", "ensure", "ensure that", "make sure", "make sure that", "make sure to", "never forget to",
     "remember to", "stick to", "stop using",
 ];
 
-/// What nobody can be told to do, or not to: states, pronouns, forms of "be".
+/// Words that cannot be a command or prohibition: states, pronouns, forms of "be".
 #[rustfmt::skip]
 pub(super) const NO_DEEDS: &[&str] = &[
     "a", "again", "am", "an", "and", "anything", "are", "at", "been", "being", "better", "but", "can", "cannot", "can't", "could", "did",
@@ -84,33 +89,33 @@ pub(super) const NO_DEEDS: &[&str] = &[
     "won't", "would", "you", "your",
 ];
 
-/// After "don't": no rule, but a word to somebody, or a state.
+/// Verbs after "don't" that make no rule: reassurances and states.
 #[rustfmt::skip]
 pub(super) const NOT_FORBIDDEN: &[&str] = &[
     "agree", "believe", "bother", "care", "feel", "forget", "get", "guess", "hesitate", "hope", "know", "like", "matter", "need", "panic", "recall", "remember", "see",
     "seem", "think", "understand", "wait", "worry",
 ];
 
-/// What begins a thing that only the moment tells: the one at hand, and none of its kind.
+/// Words that begin a definite object: one thing at hand rather than all of its kind.
 pub(super) const DEFINITE: &[&str] = &[
     "her", "him", "it", "me", "that", "the", "them", "these", "this", "those", "us",
 ];
 
-/// Verbs by which a sentence tells that something is so.
+/// Finite verbs of a statement of fact.
 #[rustfmt::skip]
 pub(super) const FINITE: &[&str] = &[
     "am", "are", "aren't", "did", "does", "failed", "fails", "had", "has", "have", "is", "isn't", "needs", "passed", "passes", "takes",
     "took", "was", "wasn't", "went", "were", "will", "works", "would",
 ];
 
-/// What may begin an object.
+/// Words that may begin an object.
 #[rustfmt::skip]
 pub(super) const OBJECTS: &[&str] = &[
     "a", "all", "an", "any", "both", "each", "every", "everything", "her", "him", "his", "it", "its", "me", "my", "new", "no", "old",
     "only", "our", "out", "some", "that", "the", "their", "them", "these", "this", "those", "to", "up", "us", "with", "your",
 ];
 
-/// Verbs that are nothing else, or hardly ever.
+/// Words that are always, or nearly always, verbs.
 #[rustfmt::skip]
 pub(super) const VERBS: &[&str] = &[
     "add", "apply", "archive", "ask", "assign", "attach", "avoid", "begin", "bring", "choose", "clean", "close", "compare", "confirm",
@@ -122,7 +127,7 @@ pub(super) const VERBS: &[&str] = &[
     "treat", "try", "turn", "use", "validate", "verify", "wait", "write",
 ];
 
-/// Verbs that are nouns as often: only with something that begins an object after them.
+/// Words that are verbs or nouns: they count as verbs only before a word that begins an object.
 #[rustfmt::skip]
 pub(super) const NOUN_VERBS: &[&str] = &[
     "back", "block", "book", "build", "call", "check", "comment", "commit", "copy", "cut", "deploy", "document", "draft", "email", "export",
@@ -140,5 +145,5 @@ pub(super) const PAST: &[&str] = &[
     "thought", "told", "took", "tried", "understood", "used", "was", "went", "were", "won", "wore", "woke", "wrote",
 ];
 
-/// After "use" as a noun.
+/// Words after "use" that show it is a noun.
 pub(super) const NAMED_USES: &[&str] = &["case", "cases", "of"];

@@ -1,9 +1,9 @@
 //! Habit: whether a sentence states a way of working ("always …", "use … for …", "when …, I …"),
-//! and how firmly. The words are data (`english`), sentences come from `phrase`. May not decide
-//! what becomes of what is stated.
+//! and how firmly. The words are data (`english`), sentences come from `phrase`. It does not decide
+//! how a statement is used.
 //!
-//! Rather none than a wrong one: a cue must stand where its clause begins, so that what is
-//! reported, asked or told of the past is no habit.
+//! A missed statement is better than a wrong one: a cue must be at the beginning of its clause, so
+//! that a report, a question or a story about the past is no habit.
 
 mod english;
 pub(crate) mod phrase;
@@ -11,34 +11,34 @@ pub(crate) mod phrase;
 use english::*;
 use phrase::Sentence;
 
-/// How a sentence asks for something.
+/// The firmness of a stated way of working.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Habit {
-    /// It says that it holds from now on: worth remembering beyond its session.
+    /// The sentence says that it holds from now on, and is remembered beyond its session.
     Stated,
-    /// It asks or tells of custom, perhaps for this once.
+    /// The sentence asks or mentions a custom, perhaps for this once.
     Plain,
 }
 
-/// What a sentence states, if anything.
+/// The way of working that a sentence states, if it states one.
 pub(crate) fn habit(sentence: &Sentence<'_>) -> Option<Habit> {
     if sentence.question || sentence.quoted {
         return None;
     }
     let at = opening(sentence);
-    let standing = sentence.any(at, STANDING).map(|count| at + count);
-    if standing.is_some_and(|at| sentence.words.len() >= at + 2) || trails(sentence, at) {
+    let after_phrase = sentence.any(at, STANDING).map(|count| at + count);
+    if after_phrase.is_some_and(|at| sentence.words.len() >= at + 2) || trails(sentence, at) {
         return Some(Habit::Stated);
     }
-    let lasting = !sentence.has(at, ONE_OFF);
-    if lasting && stated(sentence, at) {
+    let is_lasting = !sentence.has(at, ONE_OFF);
+    if is_lasting && stated(sentence, at) {
         return Some(Habit::Stated);
     }
     (customary(sentence, at) || commands(sentence, at) || stated(sentence, at))
         .then_some(Habit::Plain)
 }
 
-/// The place after words without weight: "please", "ok, so".
+/// The index of the first word after opening words: "please", "ok, so".
 pub(crate) fn opening(sentence: &Sentence<'_>) -> usize {
     let mut at = 0;
     while let Some(count) = sentence.any(at, OPENERS) {
@@ -47,7 +47,7 @@ pub(crate) fn opening(sentence: &Sentence<'_>) -> usize {
     at
 }
 
-/// "…, from now on" behind a command.
+/// Whether "from now on" or the like follows a command.
 fn trails(sentence: &Sentence<'_>, at: usize) -> bool {
     let phrase = |count: &usize| {
         sentence
@@ -62,10 +62,12 @@ fn trails(sentence: &Sentence<'_>, at: usize) -> bool {
     (1..=4).any(ends) && (commands(sentence, at) || stated(sentence, at) || promises(sentence, at))
 }
 
+/// "I sign", "we deploy".
 fn promises(sentence: &Sentence<'_>, at: usize) -> bool {
     SPEAKERS.contains(&sentence.word(at)) && acts(sentence, at + 1)
 }
 
+/// Whether a clause states a lasting rule in one of the known forms.
 fn stated(sentence: &Sentence<'_>, at: usize) -> bool {
     firm(sentence, at)
         || conditional(sentence, at)
@@ -74,13 +76,14 @@ fn stated(sentence: &Sentence<'_>, at: usize) -> bool {
         || shape(sentence, at)
 }
 
-/// "always sign", "never deploy", "don't page", and the same of whoever speaks.
+/// "always sign", "never deploy", "don't page", and the same with a subject.
 fn firm(sentence: &Sentence<'_>, at: usize) -> bool {
     let forbids =
         |count| works(sentence, at + count) && !DEFINITE.contains(&sentence.word(at + count + 1));
     always(sentence, at) || sentence.any(at, DO_NOT).is_some_and(forbids)
 }
 
+/// "always sign", "the team never deploys".
 fn always(sentence: &Sentence<'_>, at: usize) -> bool {
     let at = at + sentence.any(at, PEOPLE).unwrap_or(0);
     ["always", "never"].contains(&sentence.word(at)) && acts(sentence, at + 1)
@@ -95,7 +98,7 @@ fn conditional(sentence: &Sentence<'_>, at: usize) -> bool {
     let comma = (at + count..sentence.words.len())
         .find(|at| sentence.words[*at].mark == Some(','))
         .map(|at| at + 1);
-    // What one does on Monday is a plan; what one does when reviewing is a habit.
+    // An action on Monday is a plan; an action when reviewing is a habit.
     let timeless = sentence.any(at, REPEATING).is_some() || sentence.word(at) == "when";
     let spoken = |at: usize| {
         timeless
@@ -108,12 +111,12 @@ fn conditional(sentence: &Sentence<'_>, at: usize) -> bool {
             general(sentence, at, then) && (firm(sentence, then) || imperative(sentence, then));
         return spoken(then) || asked || always(sentence, then);
     }
-    // Without a comma only a speaker tells where the clause ends.
+    // Without a comma only a pronoun of the speaker shows where the clause ends.
     (at + count + 2..sentence.words.len()).any(spoken)
 }
 
-/// Whether a condition is of a kind that comes again: "whenever …", "when reviewing", "before every
-/// release", "for tickets".
+/// Whether a condition recurs: "whenever …", "when reviewing", "before every release", "for
+/// tickets".
 fn general(sentence: &Sentence<'_>, at: usize, then: usize) -> bool {
     let head = sentence.word(at + 1);
     let any = sentence
@@ -126,10 +129,12 @@ fn general(sentence: &Sentence<'_>, at: usize, then: usize) -> bool {
         || (head.len() > 4 && head.ends_with("ing"))
 }
 
+/// Whether a word may be an action that a rule can ask for or forbid.
 fn works(sentence: &Sentence<'_>, at: usize) -> bool {
     acts(sentence, at) && !NOT_FORBIDDEN.contains(&sentence.word(at))
 }
 
+/// The index after an adverb, if there is one.
 fn skip_adverb(sentence: &Sentence<'_>, at: usize) -> usize {
     if ADVERBS.contains(&sentence.word(at)) {
         at + 1
@@ -148,7 +153,7 @@ fn prefers(sentence: &Sentence<'_>, at: usize) -> bool {
     if verb(at).is_some() && sentence.word(at) != "prefers" {
         return true;
     }
-    // A name of one or two words may stand before it.
+    // A name of one or two words may come before the verb.
     (at + 1..at + 3).any(|at| verb(at).is_some())
 }
 
@@ -181,7 +186,7 @@ fn customary(sentence: &Sentence<'_>, at: usize) -> bool {
     speaks > 0 && CUSTOM.contains(&sentence.word(at + speaks)) && acts(sentence, at + speaks + 1)
 }
 
-/// A command: a standing form ("make sure …"), or a verb with its object.
+/// A command: a fixed phrase ("make sure …"), or a verb with its object.
 fn commands(sentence: &Sentence<'_>, at: usize) -> bool {
     let standing = sentence
         .any(at, COMMANDS)
@@ -189,6 +194,7 @@ fn commands(sentence: &Sentence<'_>, at: usize) -> bool {
     standing || forbids(sentence, at) || imperative(sentence, at) || asks_when(sentence, at)
 }
 
+/// "don't page the team".
 fn forbids(sentence: &Sentence<'_>, at: usize) -> bool {
     sentence
         .any(at, DO_NOT)
@@ -203,6 +209,7 @@ fn asks_when(sentence: &Sentence<'_>, at: usize) -> bool {
         && then.is_some_and(|then| imperative(sentence, then) || forbids(sentence, then))
 }
 
+/// A verb at the beginning of a clause, with an object after it.
 fn imperative(sentence: &Sentence<'_>, at: usize) -> bool {
     let verb = sentence.word(at);
     let next = sentence.word(at + 1);
@@ -218,13 +225,13 @@ fn imperative(sentence: &Sentence<'_>, at: usize) -> bool {
             || (VERBS.contains(&verb) && (object || !sentence.has(at + 1, FINITE))))
 }
 
-/// Whether a deed stands at a place: a word that may be a verb and is not past.
+/// Whether the word at an index may be an action: it may be a verb and is not a past form.
 fn acts(sentence: &Sentence<'_>, at: usize) -> bool {
     let word = sentence.word(at);
     !word.is_empty() && !is_past(word) && !NO_DEEDS.contains(&word)
 }
 
-/// Whether a word tells of the past.
+/// Whether a word is a past form of a verb.
 pub(crate) fn is_past(word: &str) -> bool {
     PAST.contains(&word) || (word.len() > 4 && word.ends_with("ed") && !word.ends_with("eed"))
 }

@@ -1,36 +1,37 @@
-//! phrase: the sentences of a text and their words, with their places. Knows marks, no meanings.
-//! What is code or repeats somebody else's lines is not the writer's own and is left out.
+//! phrase: the sentences of a text and their words, with their offsets. It knows marks, no
+//! meanings. Code and quoted lines are not the writer's own and are left out.
 
 use crate::sabotage;
 
-/// A sentence with more words is a table or a dump.
+/// The most words of a sentence; one with more is a table or a dump.
 const WORDS_MAX: usize = 120;
-/// A line this long that goes on in lower case was broken by its width.
+/// A line this long whose next line begins in lower case was broken by its width.
 const WRAPPED_CHARS_MIN: usize = 60;
 
 /// A word in lower case with straight apostrophes.
 #[derive(Debug)]
 pub(crate) struct Word {
     pub text: String,
-    /// Where it stands in its sentence, in bytes.
+    /// The byte offset in its sentence at which the word begins.
     pub start: usize,
+    /// The byte offset in its sentence at which the word ends.
     pub end: usize,
-    /// The mark behind it that parts it from the next word.
+    /// The mark behind the word that separates it from the next one.
     pub mark: Option<char>,
 }
 
-/// A sentence, verbatim.
+/// A sentence: its verbatim text and its words.
 #[derive(Debug)]
 pub(crate) struct Sentence<'a> {
     pub text: &'a str,
     pub words: Vec<Word>,
     pub question: bool,
-    /// It begins inside quotation marks: somebody else's words.
+    /// Whether it begins with a quotation mark, and so quotes another writer.
     pub quoted: bool,
 }
 
 impl<'a> Sentence<'a> {
-    /// The whole text as one sentence, if it is not too long for one.
+    /// Reads the whole text as one sentence; `None` if it has no words or too many.
     pub fn read(text: &'a str) -> Option<Sentence<'a>> {
         let text = unbulleted(text.trim());
         let mut words: Vec<Word> = Vec::new();
@@ -69,12 +70,12 @@ impl<'a> Sentence<'a> {
         })
     }
 
-    /// The word at a place, or an empty one.
+    /// The word at an index, or an empty one.
     pub fn word(&self, at: usize) -> &str {
         self.words.get(at).map_or("", |word| word.text.as_str())
     }
 
-    /// How many words the longest of `phrases` at a place has, without a mark inside.
+    /// The number of words of the longest of `phrases` at an index, without a mark inside.
     pub fn any(&self, at: usize, phrases: &[&str]) -> Option<usize> {
         phrases
             .iter()
@@ -82,17 +83,17 @@ impl<'a> Sentence<'a> {
             .max()
     }
 
-    /// Whether one of `phrases` stands anywhere from a place on.
+    /// Whether one of `phrases` occurs anywhere from an index on.
     pub fn has(&self, from: usize, phrases: &[&str]) -> bool {
         (from..self.words.len()).any(|at| self.any(at, phrases).is_some())
     }
 
-    /// The first place from `from` on where one of `words` stands.
+    /// The first index from `from` on that has one of `words`.
     pub fn find(&self, from: usize, words: &[&str]) -> Option<usize> {
         (from..self.words.len()).find(|at| words.contains(&self.word(*at)))
     }
 
-    /// The verbatim text of the words from one place to before another.
+    /// The verbatim text of the words from one index to before another.
     pub fn slice(&self, from: usize, to: usize) -> &'a str {
         match (
             self.words.get(from),
@@ -105,15 +106,16 @@ impl<'a> Sentence<'a> {
         }
     }
 
+    /// The number of words of a phrase, if it is at an index without a mark inside.
     fn phrase(&self, at: usize, phrase: &str) -> Option<usize> {
         let mut count = 0;
         for part in phrase.split(' ') {
-            let parted = count > 0
+            let separated = count > 0
                 && self
                     .words
                     .get(at + count - 1)
                     .is_some_and(|word| word.mark.is_some());
-            if parted || self.word(at + count) != part {
+            if separated || self.word(at + count) != part {
                 return None;
             }
             count += 1;
@@ -122,7 +124,7 @@ impl<'a> Sentence<'a> {
     }
 }
 
-/// The sentences that the writer of a text wrote, in order.
+/// The sentences of a text that its writer wrote, in order.
 pub(crate) fn sentences(text: &str) -> Vec<Sentence<'_>> {
     let mut found = Vec::new();
     for block in own_blocks(text) {
@@ -136,7 +138,7 @@ pub(crate) fn sentences(text: &str) -> Vec<Sentence<'_>> {
     found
 }
 
-/// Runs of lines outside of fences that quote nobody.
+/// The runs of lines outside code fences that are not quoted.
 fn own_blocks(text: &str) -> Vec<&str> {
     let mut blocks = Vec::new();
     let mut start = 0;
@@ -159,7 +161,8 @@ fn own_blocks(text: &str) -> Vec<&str> {
     blocks
 }
 
-/// Where sentences end: at a closing mark before white space, and at line breaks that are meant.
+/// The offsets at which sentences end: at a closing mark before white space, and at line breaks
+/// that do not wrap a paragraph.
 fn ends(block: &str) -> Vec<usize> {
     let mut ends = Vec::new();
     let mut line = 0;
@@ -183,6 +186,7 @@ fn ends(block: &str) -> Vec<usize> {
     ends
 }
 
+/// Whether a full stop ends an abbreviation rather than a sentence.
 fn abbreviates(before: &str) -> bool {
     let word = before
         .rsplit(|c: char| c.is_whitespace() || c == '(')
@@ -191,13 +195,14 @@ fn abbreviates(before: &str) -> bool {
     word.len() <= 6 && ABBREVIATIONS.contains(&word.to_lowercase().as_str())
 }
 
-/// Words of a text between white space, with their places.
+/// The words of a text between white space, with their offsets.
 fn chunks(text: &str) -> impl Iterator<Item = (usize, &str)> {
     let base = text.as_ptr() as usize;
     text.split_whitespace()
         .map(move |chunk| (chunk.as_ptr() as usize - base, chunk))
 }
 
+/// The text without a bullet in front.
 fn unbulleted(text: &str) -> &str {
     let rest = text.trim_start_matches(['-', '*', '•', '–', '—']);
     if rest.len() < text.len() && rest.starts_with(char::is_whitespace) {
@@ -212,6 +217,7 @@ const MARKS: &[char] = &[
     '.', ',', ';', ':', '!', '?', '"', '\'', '(', ')', '[', ']', '{', '}', '“', '”', '„', '‘', '’',
     '«', '»', '*', '`', '…', '–', '—', '-',
 ];
+/// Marks that separate a word from the next one.
 const PARTING: &[char] = &['.', ',', ';', ':', '!', '?', ')', '–', '—', '…'];
 const ABBREVIATIONS: &[&str] = &[
     "approx", "dr", "e.g", "etc", "i.e", "incl", "mr", "mrs", "ms", "no", "resp", "st", "vs",

@@ -1,4 +1,4 @@
-//! The table of sentences: which are stated for good, which are plain, and which are neither.
+//! The table of sentences: with the classification of each.
 
 use super::phrase::Sentence;
 use super::*;
@@ -103,7 +103,7 @@ const NEITHER: &[&str] = &[
     "Otto said Nadia prefers tea",
 ];
 
-/// The sentences that are not what they should be.
+/// The sentences whose classification is wrong.
 fn wrong<'a>(table: &[&'a str], expected: Option<Habit>) -> Vec<&'a str> {
     table
         .iter()

@@ -1,21 +1,21 @@
 //! clock: reads times of day: "at 5pm", "17:30", "half past nine", "noon", "tonight", "in the
-//! morning". May not decide on which day.
+//! morning". It does not decide on which day.
 
 use super::language::{Language, Times};
 use super::sentence::{Gap, Sentence};
 use super::when::{Hit, Read, Zone, counts, named};
 
-/// A time of day as far as its own words tell it.
+/// A time of day as far as its own words determine it.
 struct Told {
-    /// How many words it takes.
+    /// The number of words that state it.
     len: usize,
     hour: i8,
     minute: i8,
-    /// Whether it cannot be meant twelve hours later.
+    /// Whether twelve hours later is ruled out.
     sure: bool,
 }
 
-/// A time of day at a place. `adjacent` if a day stands right before it.
+/// Reads a time of day at a word. `adjacent` says that a day comes right before it.
 pub(super) fn read(sentence: &Sentence, at: usize, language: &Language, adjacent: bool) -> Read {
     let times = &language.times;
     let marked = sentence.any(at, times.at).unwrap_or(0);
@@ -28,17 +28,17 @@ pub(super) fn read(sentence: &Sentence, at: usize, language: &Language, adjacent
             sure: true,
         })
     };
-    let told = name()
+    let spoken = name()
         .or_else(|| fraction(sentence, start, times))
         .or_else(|| digits(sentence, start, marked > 0, adjacent, language))
         .or_else(|| spelt(sentence, start, language).filter(|_| marked > 0))?;
-    let (zone_len, zone) = zone(sentence, start + told.len, language);
+    let (zone_len, zone) = zone(sentence, start + spoken.len, language);
     let Told {
         len,
         hour,
         minute,
         sure,
-    } = told;
+    } = spoken;
     Some((
         marked + len + zone_len,
         Some(Hit::Clock {
@@ -67,7 +67,7 @@ fn fraction(sentence: &Sentence, at: usize, times: &Times) -> Option<Told> {
     })
 }
 
-/// "at nine".
+/// "at nine": an hour in words, if nothing follows that it could count.
 fn spelt(sentence: &Sentence, at: usize, language: &Language) -> Option<Told> {
     let hour = spelt_hour(sentence.word(at)?, &language.times)?;
     let o_clock = sentence
@@ -81,15 +81,16 @@ fn spelt(sentence: &Sentence, at: usize, language: &Language) -> Option<Told> {
     })
 }
 
+/// The hour that a word for a number names.
 fn spelt_hour(word: &str, times: &Times) -> Option<i8> {
     let (_, value) = times.numbers.iter().find(|(name, _)| *name == word)?;
-    // One is an article as well.
+    // "One" is left out, because it is a pronoun and an article as well.
     i8::try_from(*value)
         .ok()
         .filter(|hour| (2..=12).contains(hour))
 }
 
-/// "5pm", "5:30 pm", "17:30", and after a mark of time also "9".
+/// "5pm", "5:30 pm", "17:30", and after a word such as "at" also "9".
 fn digits(
     sentence: &Sentence,
     at: usize,
@@ -115,9 +116,9 @@ fn digits(
         .then(|| sentence.word(at + 1))
         .flatten();
     let pm = glued.or_else(|| {
-        let told = apart?;
-        let pm = times.pm.contains(&told);
-        (pm || times.am.contains(&told)).then_some(pm)
+        let suffix = apart?;
+        let pm = times.pm.contains(&suffix);
+        (pm || times.am.contains(&suffix)).then_some(pm)
     });
     let o_clock = apart.is_some_and(|word| times.o_clock.contains(&word));
     let len = 1 + usize::from(pm.is_some() && glued.is_none()) + usize::from(o_clock);
@@ -125,7 +126,7 @@ fn digits(
         || apart.is_some_and(|word| language.is_calendar(word))
         || sentence.any_before(at, times.prepositions).is_some();
     let precise = digits.contains(':') && (marked || beside);
-    // A bare number is an hour only where nothing follows that it could count.
+    // A bare number is an hour only if nothing follows that it could count.
     let zoned = zone(sentence, at + len, language).0 > 0;
     let dated = apart.is_some_and(|word| language.month(word).is_some());
     let bare =
@@ -151,6 +152,7 @@ fn digits(
     })
 }
 
+/// The time zone named at a word, and the number of its words; no words for the speaker's own zone.
 fn zone(sentence: &Sentence, at: usize, language: &Language) -> (usize, Zone) {
     let word = sentence
         .word(at)
@@ -165,6 +167,7 @@ fn zone(sentence: &Sentence, at: usize, language: &Language) -> (usize, Zone) {
     }
 }
 
+/// The hour and, if written, the minute of "17", "5:30" or "5.30".
 fn hour_and_minute(digits: &str) -> Option<(i8, Option<i8>)> {
     let (hour, rest) = digits
         .split_once([':', '.'])
@@ -181,7 +184,7 @@ fn hour_and_minute(digits: &str) -> Option<(i8, Option<i8>)> {
     Some((part(hour, 23)?, minute))
 }
 
-/// "tonight", "EOD"; "in the morning"; "morning" after a day.
+/// Reads a part of the day: "tonight", "EOD"; "in the morning"; "morning" after a day.
 pub(super) fn part(sentence: &Sentence, at: usize, language: &Language, adjacent: bool) -> Read {
     let times = &language.times;
     if let Some((len, hour)) = named(sentence, at, times.today_at) {

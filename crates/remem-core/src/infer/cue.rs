@@ -1,5 +1,5 @@
 //! cue: finds the words that ask for something or promise it, and refuses those that are negated,
-//! reported, quoted or asked. May not look at when it is to be done.
+//! reported, quoted or asked. It does not look at when it is due.
 
 use super::language::Language;
 use super::predicate::Clause;
@@ -7,23 +7,24 @@ use super::sentence::{Gap, Sentence};
 use super::when::Found;
 use std::ops::Range;
 
-/// How binding a cue is.
+/// The kinds of cues, from the most binding to the least.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Class {
     Request,
     Task,
     Promise,
     Need,
-    /// "needs to be renewed": due at a time; when something is so, it is a rule and no promise.
+    /// "needs to be renewed": due at a time. With a condition it is a rule, not a promise.
     State,
 }
 
 #[derive(Clone, Debug)]
+/// Words of a sentence that ask for something or promise it.
 pub(super) struct Cue {
     pub words: Range<usize>,
     pub class: Class,
     pub weight: i32,
-    /// The part of the sentence that it speaks in.
+    /// The part of the sentence that contains the cue.
     pub clause: Range<usize>,
 }
 
@@ -31,48 +32,52 @@ const REQUEST: i32 = 60;
 const TASK: i32 = 50;
 const PROMISE: i32 = 40;
 const NEED: i32 = 30;
-/// A promise of somebody else, or of something that nobody waits for.
+/// A promise by another person, or one whose fulfilment is not awaited.
 const PLAN: i32 = 25;
 
-/// How near to a task its object is.
+/// The number of words after a task in which its object is searched.
 const UNDONE_WORDS: usize = 3;
 
-/// How a command stands in its sentence.
+/// The position of a command in its sentence.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Standing {
-    /// Behind "could you": also a question asks for it.
+    /// After "could you" or the like, so that a question can be a request too.
     Opened,
     Bare,
 }
 
-/// What the search for cues goes by.
+/// The sentence in which cues are searched, with its times.
 pub(super) struct Ground<'a> {
     pub sentence: &'a Sentence,
     pub language: &'static Language,
     pub times: &'a [Found],
 }
 
-/// The places where an explicit request begins, whatever it is worth.
+/// The words at which explicit requests begin, whether or not they turn out to be valid cues.
 pub(super) fn requests(sentence: &Sentence, language: &Language) -> Vec<usize> {
     (0..sentence.words.len())
         .filter(|&at| sentence.any(at, language.cues.requests).is_some())
         .collect()
 }
 
-/// The cues of a sentence that hold, in order.
-pub(super) fn cues(ground: &Ground<'_>, clauses: &[Clause]) -> Vec<Cue> {
-    let sentence = ground.sentence;
+/// The valid cues of a sentence, in order: not negated, reported, quoted or inside a condition.
+pub(super) fn cues(context: &Ground<'_>, clauses: &[Clause]) -> Vec<Cue> {
+    let sentence = context.sentence;
     let mut found = Vec::new();
     let mut at = 0;
     while at < sentence.words.len() {
-        let Some((len, class, weight)) = ground.cue(at, clauses) else {
+        let Some((len, class, weight)) = context.cue(at, clauses) else {
             at += 1;
             continue;
         };
-        let clause = ground.clause(at);
+        let clause = context.clause(at);
         let inside = clauses.iter().any(|clause| clause.words.contains(&at));
         let quoted = sentence.words[at..at + len].iter().any(|word| word.quoted);
-        if weight > 0 && !inside && !quoted && !ground.negated(&clause, at) && !ground.reported(at)
+        if weight > 0
+            && !inside
+            && !quoted
+            && !context.negated(&clause, at)
+            && !context.reported(at)
         {
             found.push(Cue {
                 words: at..at + len,
@@ -87,26 +92,26 @@ pub(super) fn cues(ground: &Ground<'_>, clauses: &[Clause]) -> Vec<Cue> {
 }
 
 impl Ground<'_> {
-    /// A cue at a place: how many words, how binding, and its weight; none, if it only looks like
-    /// one.
+    /// The cue at a word: its number of words, its class and its weight. The weight is 0 if it only
+    /// looks like a cue.
     fn cue(&self, at: usize, clauses: &[Clause]) -> Option<(usize, Class, i32)> {
         let sentence = self.sentence;
         let cues = &self.language.cues;
         if let Some(len) = sentence.any(at, cues.requests) {
             let like = sentence.any(at + len, cues.resemble).is_some();
-            let asked = |stands: &Standing| {
-                *stands == Standing::Bare
+            let asked = |position: &Standing| {
+                *position == Standing::Bare
                     && sentence.question
                     && sentence.any(at + len, cues.asked).is_some()
             };
-            let stands = self
+            let position = self
                 .standing(at)
                 .or_else(|| self.after_clause(at, clauses))
-                .filter(|stands| !asked(stands));
+                .filter(|position| !asked(position));
             return Some((
                 len,
                 Class::Request,
-                if stands.is_some() && !like {
+                if position.is_some() && !like {
                     REQUEST
                 } else {
                     0
@@ -131,6 +136,7 @@ impl Ground<'_> {
             .or_else(|| self.task(at))
     }
 
+    /// A promise at a word: "I'll", or of another person "promised to".
     fn promise(&self, at: usize) -> Option<(usize, Class, i32)> {
         let cues = &self.language.cues;
         let own = self.sentence.any(at, cues.promises);
@@ -143,6 +149,7 @@ impl Ground<'_> {
         Some((len, Class::Promise, weight))
     }
 
+    /// A need at a word: "I need to", or "needs to be" with a participle after it.
     fn need(&self, at: usize) -> Option<(usize, Class, i32)> {
         let sentence = self.sentence;
         let cues = &self.language.cues;
@@ -186,10 +193,12 @@ impl Ground<'_> {
         ))
     }
 
+    /// A task at a word: a verb such as "follow up", or a noun such as "call" with an object after
+    /// it.
     fn task(&self, at: usize) -> Option<(usize, Class, i32)> {
         let sentence = self.sentence;
         let cues = &self.language.cues;
-        let moods = &self.language.moods;
+        let modifiers = &self.language.moods;
         let verb = sentence.any(at, cues.tasks);
         let noun = || {
             let len = sentence.any(at, cues.noun_tasks)?;
@@ -198,7 +207,8 @@ impl Ground<'_> {
                 .get(at + len)
                 .filter(|word| word.gap == Gap::Space)?;
             let calendar = self.language.is_calendar(&next.text);
-            let object = moods.objects.contains(&next.text.as_str()) || (next.capital && !calendar);
+            let object =
+                modifiers.objects.contains(&next.text.as_str()) || (next.capital && !calendar);
             object.then_some(len)
         };
         let len = verb.or_else(noun)?;
@@ -211,15 +221,15 @@ impl Ground<'_> {
         (holds && !undoes).then_some((len, Class::Task, TASK))
     }
 
-    /// Whether somebody waits for what is to be done after "I'll": none, if that is nothing, or is
-    /// denied.
+    /// Whether the action after "I'll" is one that another person waits for; `None` if there is no
+    /// action, or it is denied.
     fn deed(&self, mut at: usize) -> Option<bool> {
         let cues = &self.language.cues;
-        let moods = &self.language.moods;
+        let modifiers = &self.language.moods;
         while self
             .sentence
             .word(at)
-            .is_some_and(|word| moods.fillers.contains(&word))
+            .is_some_and(|word| modifiers.fillers.contains(&word))
         {
             at += 1;
         }
@@ -235,13 +245,14 @@ impl Ground<'_> {
             return (!idle).then_some(true);
         }
         let done = !cues.not_done.contains(&verb)
-            && !moods.negations.contains(&verb)
-            && !moods.doubts.contains(&verb);
+            && !modifiers.negations.contains(&verb)
+            && !modifiers.doubts.contains(&verb);
         let letters = verb.chars().all(|c| c.is_alphabetic() || c == '-');
-        (done && letters && !moods.objects.contains(&verb)).then(|| cues.delivered.contains(&verb))
+        (done && letters && !modifiers.objects.contains(&verb))
+            .then(|| cues.delivered.contains(&verb))
     }
 
-    /// Whether a promise is only what another clause speaks about: "if I'll", "what we have to".
+    /// Whether a promise is only the subject of another clause: "if I'll", "what we have to".
     fn embedded(&self, at: usize) -> bool {
         let before = at
             .checked_sub(1)
@@ -251,31 +262,31 @@ impl Ground<'_> {
         })
     }
 
-    /// Whether a command can stand at a place.
+    /// The position of a command that begins at a word, or `None` if none can begin there.
     fn standing(&self, at: usize) -> Option<Standing> {
         let sentence = self.sentence;
-        let moods = &self.language.moods;
+        let modifiers = &self.language.moods;
         let mut start = at;
         loop {
-            if sentence.any_before(start, moods.openers).is_some() {
+            if sentence.any_before(start, modifiers.openers).is_some() {
                 return Some(Standing::Opened);
             }
             if start == 0 || sentence.gap(start) != Gap::Space {
                 return Some(Standing::Bare);
             }
             let before = sentence.word(start - 1)?;
-            if moods.turns.contains(&before) {
+            if modifiers.turns.contains(&before) {
                 return Some(Standing::Bare);
             }
-            if moods.fillers.contains(&before) {
+            if modifiers.fillers.contains(&before) {
                 start -= 1;
             } else if let Some(time) = self.leading_time(start) {
                 start = time;
-            } else if moods.joins.contains(&before) {
+            } else if modifiers.joins.contains(&before) {
                 let clause = self.clause(start - 1);
                 let subject = sentence
                     .word(clause.start)
-                    .is_some_and(|word| moods.subjects.contains(&word));
+                    .is_some_and(|word| modifiers.subjects.contains(&word));
                 return (!subject).then_some(Standing::Bare);
             } else {
                 return None;
@@ -283,7 +294,7 @@ impl Ground<'_> {
         }
     }
 
-    /// Where a time begins that ends before a place: "on Friday remind me".
+    /// The word at which a time begins that ends right before a word: "on Friday remind me".
     fn leading_time(&self, at: usize) -> Option<usize> {
         let time = self.times.iter().find(|time| time.words.end == at)?;
         let led = self
@@ -293,7 +304,8 @@ impl Ground<'_> {
         Some(time.words.start - led)
     }
 
-    /// A request may follow a condition without a mark: "when the invoice clears remind me".
+    /// The position of a request right after a condition, which may come without a mark: "when the
+    /// invoice clears remind me".
     fn after_clause(&self, at: usize, clauses: &[Clause]) -> Option<Standing> {
         let fillers = &self.language.moods.fillers;
         let idle = |at: usize| {
@@ -308,7 +320,7 @@ impl Ground<'_> {
         clauses.iter().find(follows).map(|_| Standing::Bare)
     }
 
-    /// The words around a place up to those that turn to something else.
+    /// The clause around a word: up to words such as "but", which begin another clause.
     fn clause(&self, at: usize) -> Range<usize> {
         let turns = |at: &usize| self.sentence.any(*at, self.language.moods.turns).is_some();
         let start = (1..=at).rev().find(turns).unwrap_or(0);
@@ -318,32 +330,34 @@ impl Ground<'_> {
         start..end
     }
 
-    /// Whether a cue is denied: a denial stands before it, with no mark in between.
+    /// Whether a cue is negated: a negation comes before it, with no mark in between.
     fn negated(&self, clause: &Range<usize>, at: usize) -> bool {
-        let moods = &self.language.moods;
+        let modifiers = &self.language.moods;
         let start = (clause.start..at)
             .rev()
             .find(|&word| self.sentence.gap(word + 1) != Gap::Space)
             .map_or(clause.start, |word| word + 1);
-        let denies =
-            |word: &str| moods.negations.contains(&word) || word.ends_with(moods.negated_end);
+        let denies = |word: &str| {
+            modifiers.negations.contains(&word) || word.ends_with(modifiers.negated_end)
+        };
         (start..at).any(|word| self.sentence.word(word).is_some_and(denies))
     }
 
-    /// Whether somebody else is told to have said it.
+    /// Whether the cue is reported speech of another person.
     fn reported(&self, at: usize) -> bool {
-        let moods = &self.language.moods;
-        let said = |word: usize| {
+        let modifiers = &self.language.moods;
+        let is_report = |word: usize| {
             self.sentence
                 .word(word)
-                .is_some_and(|word| moods.reports.contains(&word))
+                .is_some_and(|word| modifiers.reports.contains(&word))
         };
         let own = |word: usize| {
             word.checked_sub(1)
                 .and_then(|before| self.sentence.word(before))
-                .is_some_and(|word| moods.speakers.contains(&word))
+                .is_some_and(|word| modifiers.speakers.contains(&word))
         };
         let last = self.sentence.words.len().saturating_sub(2).max(at + 1);
-        (0..at).any(|word| said(word) && !own(word)) || (last..self.sentence.words.len()).any(said)
+        (0..at).any(|word| is_report(word) && !own(word))
+            || (last..self.sentence.words.len()).any(is_report)
     }
 }

@@ -1,12 +1,13 @@
 //! days: reads the names of days: "tomorrow", "next Monday", "June 3", "the 15th", "end of the
-//! month". May not reckon with the time of day.
+//! month". It does not deal with times of day.
 
 use super::language::Unit;
 use super::sentence::{Gap, Sentence};
 use super::when::{CLEAR, Context, Day, END, Hit, MORNING, Read, SURE, counts, moved, named};
 use jiff::civil::Date;
 
-/// A day at a place, unless its surroundings make it something else: an attribute, or the past.
+/// Reads a day at a word. The hit is empty if the surroundings make it something else: an attribute
+/// of a noun, or the past.
 pub(super) fn read(sentence: &Sentence, at: usize, context: &Context<'_>) -> Read {
     let times = &context.language.times;
     let (len, hit) = self::at(sentence, at, context)?;
@@ -21,7 +22,7 @@ pub(super) fn read(sentence: &Sentence, at: usize, context: &Context<'_>) -> Rea
     Some((len, hit.filter(|_| !attribute)))
 }
 
-/// A day at a place, whatever stands around it.
+/// Reads a day at a word, without regard to the words around it.
 pub(super) fn at(sentence: &Sentence, at: usize, context: &Context<'_>) -> Read {
     relative(sentence, at, context)
         .or_else(|| end_of(sentence, at, context))
@@ -32,6 +33,7 @@ pub(super) fn at(sentence: &Sentence, at: usize, context: &Context<'_>) -> Read 
         .or_else(|| month(sentence, at, context))
 }
 
+/// The hit for a date; unreadable if the date does not exist.
 fn on(date: Option<Date>, hour: i8, weight: i32) -> Option<Hit> {
     Some(date.map_or(Hit::Unreadable, |date| Hit::Day {
         day: Day::On(date),
@@ -40,7 +42,7 @@ fn on(date: Option<Date>, hour: i8, weight: i32) -> Option<Hit> {
     }))
 }
 
-/// "tomorrow", "the day after tomorrow". What is for today is for the end of it.
+/// "tomorrow", "the day after tomorrow". A task for today is due at the end of it.
 fn relative(sentence: &Sentence, at: usize, context: &Context<'_>) -> Read {
     let (len, days) = named(sentence, at, context.language.times.days)?;
     let hour = if days == 0 { END } else { MORNING };
@@ -54,6 +56,7 @@ fn relative(sentence: &Sentence, at: usize, context: &Context<'_>) -> Read {
     ))
 }
 
+/// The Monday of the week of a date.
 fn monday(date: Date) -> Option<Date> {
     moved(
         date,
@@ -62,7 +65,7 @@ fn monday(date: Date) -> Option<Date> {
     )
 }
 
-/// The day of a week, counted from Monday, some weeks after this one.
+/// The given day, counted from Monday, of the week that is `weeks` weeks after the current one.
 fn of_week(context: &Context<'_>, weeks: i64, weekday: i8) -> Option<Date> {
     moved(
         monday(context.now.date())?,
@@ -71,7 +74,7 @@ fn of_week(context: &Context<'_>, weeks: i64, weekday: i8) -> Option<Date> {
     )
 }
 
-/// The first day of the period that comes `ahead` periods after this one.
+/// The first day of the period that is `ahead` periods after the one of `date`.
 pub(crate) fn first_of(date: Date, unit: Unit, ahead: i64) -> Option<Date> {
     let month = match unit {
         Unit::Month => date.month(),
@@ -99,7 +102,7 @@ fn end_of(sentence: &Sentence, at: usize, context: &Context<'_>) -> Read {
         .unit(word)
         .filter(|unit| !matches!(unit, Unit::Minute | Unit::Hour | Unit::Day))?;
     let first = first_of(context.now.date(), unit, i64::from(next > 0))?;
-    // A week ends on Friday for those who ask to be reminded.
+    // Reminders are about work, so a week ends on Friday.
     let last = if unit == Unit::Week {
         moved(first, 4, Unit::Day)
     } else {
@@ -108,7 +111,7 @@ fn end_of(sentence: &Sentence, at: usize, context: &Context<'_>) -> Read {
     Some((len + 1, on(last, END, CLEAR)))
 }
 
-/// The first day of the next month of that name; of this one, if it is running.
+/// The first day of the next month with this number; of the current one, if it has this number.
 fn next_month(context: &Context<'_>, month: i8) -> Option<Date> {
     let today = context.now.date();
     let year = today.year() + i16::from(month < today.month());
@@ -161,15 +164,15 @@ fn next(sentence: &Sentence, at: usize, context: &Context<'_>) -> Read {
     ))
 }
 
-/// A day's name never means today: who speaks of today says so.
+/// The next day with this name after today: a speaker who means today says "today".
 fn after_today(context: &Context<'_>, weekday: i8) -> Option<Date> {
     let today = context.now.date();
     let ahead = (weekday - today.weekday().to_monday_zero_offset() - 1).rem_euclid(7) + 1;
     moved(today, i64::from(ahead), Unit::Day)
 }
 
-/// "Monday", "Friday next week". Short names are words of their own ("sat", "sun"): only written or
-/// led as a day's name.
+/// "Monday", "Friday next week". Short names are words of their own ("sat", "sun"): they count only
+/// if capitalised or after a preposition.
 fn weekday(sentence: &Sentence, at: usize, context: &Context<'_>) -> Read {
     let language = context.language;
     let word = sentence.words.get(at)?;
@@ -198,7 +201,7 @@ fn weekday(sentence: &Sentence, at: usize, context: &Context<'_>) -> Read {
         .and_then(|len| sentence.word(at + 1 + len))
         .and_then(|word| language.weekday(word));
     if let (Some(len), Some(_)) = (through, last) {
-        // Several days, and none of them is meant alone.
+        // A range of days, of which no single one is meant.
         return Some((1 + len + 1, Some(Hit::Unreadable)));
     }
     match week {
@@ -210,7 +213,7 @@ fn weekday(sentence: &Sentence, at: usize, context: &Context<'_>) -> Read {
     }
 }
 
-/// A day of a month: "3", "3rd", "third".
+/// The day of a month: "3", "3rd", "third"; with whether it is an ordinal.
 pub(super) fn ordinal(
     word: &str,
     context_ends: &[&str],
@@ -229,6 +232,7 @@ pub(super) fn ordinal(
     Some((day, ended.is_some()))
 }
 
+/// The day of a month at a word.
 fn day_number(sentence: &Sentence, at: usize, context: &Context<'_>) -> Option<(i8, bool)> {
     ordinal(
         sentence.word(at)?,
@@ -262,7 +266,7 @@ pub(crate) fn month_day(sentence: &Sentence, at: usize, context: &Context<'_>) -
         .filter(|year| (1900..=2999).contains(year));
     let hit = match year {
         Some(year) => return Some((len + 1, on(Date::new(year, month, day).ok(), MORNING, SURE))),
-        // Of a leap year, which has every day there is.
+        // 2024 is a leap year, so it has every day that exists.
         None if Date::new(2024, month, day).is_err() => Hit::Unreadable,
         None => Hit::Day {
             day: Day::Yearly { month, day },
@@ -280,7 +284,7 @@ fn day_of_month(sentence: &Sentence, at: usize, context: &Context<'_>) -> Read {
     let led = sentence.any(at, times.on_the).unwrap_or(0);
     let (day, ordered) = day_number(sentence, at + led, context).filter(|(_, ordered)| *ordered)?;
     let end = at + led + 1;
-    // "on the 3rd of June" begins with its number for the reader of months.
+    // "on the 3rd of June" is left to `month_day`.
     if month_day(sentence, at + led, context).is_some() {
         return month_day(sentence, at + led, context).map(|(len, hit)| (len + led, hit));
     }

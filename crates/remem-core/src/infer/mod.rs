@@ -1,17 +1,17 @@
-//! infer: reads promises out of texts: what somebody asked to be reminded of or promised to do, and
-//! when. Pure: the same text, reference instant, zone and version of the rules give the same
-//! promises. It may not arm, store or fire anything, and it never reads a clock.
+//! infer: recognises promises in texts: requests to be reminded and announcements of an action,
+//! with the time they are due. Pure: the same text, reference instant, zone and version of the
+//! rules give the same promises. It may not arm, store or fire anything, and it never reads a
+//! clock.
 //!
-//! Rather none than a wrong one: a sentence needs a cue ("remind me", "I'll send"), must not be
-//! negated, past, reported or asked, and must tell a time or a state that somebody outside can
-//! observe. What is found but weak is for a person to confirm.
+//! A missed promise is better than a wrong one: a sentence needs a cue ("remind me", "I'll send"),
+//! must not be negated, past, reported or a question, and must state a time or a condition that an
+//! outside observer can see. A weak match is left to a person to confirm.
 //!
 //! * `language`: the words, as data.
-//! * `sentence`: sentences and words with their places.
-//! * `cue`: what asks or promises.
-//! * `when`, `days`, `clock`, `repeat`: the words that tell a time; `moment`: the instant they
-//!   mean.
-//! * `predicate`, `normal`: what has to become true, and its key.
+//! * `sentence`: sentences and words with their offsets.
+//! * `cue`: the words that ask or promise.
+//! * `when`, `days`, `clock`, `repeat`: the words for a time; `moment`: the instant they mean.
+//! * `predicate`, `normal`: the condition that has to become true, and its key.
 
 mod clock;
 mod cue;
@@ -24,8 +24,7 @@ mod repeat;
 mod sentence;
 mod when;
 
-/// The names of the calendar and its reckoning, for whoever else reads times out of texts
-/// (`recall`).
+/// Calendar names and date arithmetic for other modules that read times out of texts (`recall`).
 pub(crate) mod calendar {
     pub(crate) use super::days::{first_of, month_day};
     pub(crate) use super::language::Unit;
@@ -45,82 +44,85 @@ use sentence::Sentence;
 use std::ops::Range;
 use when::{Context, Found};
 
-/// The version of the rules and the tables. Any change of what is found is another version.
+/// The version of the rules and the tables. Any change of their results gets a new version.
 pub const RULES: &str = "remem-infer-1";
-/// The confidence from which a trusted promise needs nobody's confirmation.
+/// The confidence from which on a trusted promise needs no confirmation.
 pub const ARM_AT: u8 = 70;
-/// The confidence under which nobody is bothered.
+/// The confidence below which a promise is dropped rather than put up for confirmation.
 pub const CONFIRM_AT: u8 = 40;
-/// The code of a promise that is too far away.
+/// The refusal code of a promise whose time is beyond the horizon.
 pub const HORIZON_EXCEEDED: &str = "schedule_horizon_exceeded";
 
+/// Added for a trusted speaker.
 const TRUST: i32 = 10;
+/// Taken off for each doubt: a word of doubt, the past, an uncertain condition.
 const DOUBT: i32 = 20;
-/// A clause whose verb is not known to tell of a state.
+/// The weight of a condition whose verb is not known to describe a state.
 const UNCLEAR: i32 = -10;
-/// One of several conditions is not enough.
+/// Taken off a condition that is only one of several, because it alone is not enough.
 const JOINED: i32 = 30;
-/// What stands farther from a cue belongs to something else.
+/// Most words between a cue and its condition; one farther away belongs to something else.
 const REACH_WORDS: usize = 30;
+/// Most words of an action.
 const ACTION_WORDS_MAX: usize = 40;
 
-/// A text to read.
+/// A text in which promises are searched, and its circumstances.
 #[derive(Clone, Copy, Debug)]
 pub struct Reading<'a> {
-    /// What was said.
+    /// The text of the statement.
     pub text: &'a str,
-    /// When it was said.
+    /// The reference instant, at which the statement was made.
     pub at: Timestamp,
-    /// By which clocks its times are meant. Recurrences need a zone with a name.
+    /// The time zone of its times. Recurrences need a zone with a name.
     pub zone: &'a jiff::tz::TimeZone,
-    /// Whether the speaker may arm something without being asked.
+    /// Whether a promise of this speaker may be armed without confirmation.
     pub trusted: bool,
-    /// How far ahead a promise may lie.
+    /// The longest time after the reference instant at which a promise may be due, in milliseconds.
     pub horizon_ms: i64,
 }
 
-/// A commitment that a text holds. Ranges are bytes of the text, on character boundaries.
+/// A promise recognised in a text. Ranges are bytes of the text, on character boundaries.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Promise {
     /// The sentence it was read from.
     pub sentence: Range<usize>,
     /// The words that ask or promise.
     pub cue: Range<usize>,
-    /// The words that tell when.
+    /// The words that state the time or condition.
     pub condition_words: Range<usize>,
-    /// When it is due.
+    /// The time or condition at which it is due.
     pub condition: Condition,
-    /// 0 to 100.
+    /// The confidence, from 0 to 100.
     pub confidence: u8,
-    /// What may become of it.
+    /// The treatment that the confidence and the horizon allow.
     pub verdict: Verdict,
-    /// What is to be done, as a normal form to tell promises apart by.
+    /// The action in a normal form, by which promises are compared.
     pub action: String,
 }
 
-/// When a promise is due.
+/// The time or condition at which a promise is due.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Condition {
-    /// At an instant.
+    /// Due once, at an instant.
     Once {
-        /// After the reference instant.
+        /// The instant, which is after the reference instant.
         at: Timestamp,
     },
-    /// Again and again.
+    /// Due repeatedly, by a rule.
     Recurring {
-        /// How often.
+        /// The rule of the recurrence.
         rule: Recurrence,
         /// The first instant, after the reference instant; distances are counted from it.
         first: Timestamp,
     },
-    /// When something becomes true.
+    /// Due when a condition becomes true.
     Predicate {
-        /// The normal form of what that is.
+        /// The normal form of the condition.
         key: String,
     },
 }
 
-/// How often something is due, as [`crate::Timing`] reads it.
+/// A rule of recurrence, in the forms that [`crate::Timing`] parses.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Recurrence {
     /// An ISO 8601 duration.
@@ -129,18 +131,18 @@ pub enum Recurrence {
     Cron(String),
 }
 
-/// What may become of a promise.
+/// The treatment of a promise.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// It may be armed as it is.
+    /// The promise may be armed without confirmation.
     Arm,
     /// A person has to confirm it.
     Confirm,
-    /// It may not be armed at all, for the reason of this code.
+    /// The promise may not be armed at all, for the reason of this code.
     Refused(&'static str),
 }
 
-/// The promises of a text, in order, at most one of a sentence.
+/// Recognises the promises of a text, in order, at most one for each sentence.
 #[must_use]
 pub fn infer(reading: &Reading<'_>) -> Vec<Promise> {
     let language: &'static Language = &ENGLISH;
@@ -170,20 +172,21 @@ pub fn infer(reading: &Reading<'_>) -> Vec<Promise> {
 }
 
 /// The normal form of a key that an observer posts: "Invoice cleared" and "the invoice has cleared"
-/// have the same. None, if nothing is left of it or it is too long for a key.
+/// have the same one. `None` if no word is left of it or it is too long for a key.
 #[must_use]
 pub fn observation_key(text: &str) -> Option<String> {
     normal::observation_key(text, &ENGLISH)
 }
 
 /// The keys of plain statements of fact in a text, which may make a predicate true. Questions,
-/// denials, conditions, the future and what others said are no statements.
+/// negations, conditions, the future and reported speech are no statements.
 #[must_use]
 pub fn assertions(text: &str) -> Vec<String> {
     predicate::assertions(text, &ENGLISH)
 }
 
-/// The promise of a sentence: of several cues the one that is surest, else the first.
+/// The promise of a sentence: of several cues the one with the highest confidence, of equals the
+/// first.
 fn promise(sentence: &Sentence, reading: &Reading<'_>, context: &Context<'_>) -> Option<Promise> {
     let language = context.language;
     let times = when::scan(sentence, context);
@@ -216,14 +219,15 @@ fn promise(sentence: &Sentence, reading: &Reading<'_>, context: &Context<'_>) ->
     best
 }
 
-/// When something is due, and what that adds to its confidence.
+/// The condition that belongs to a cue, and its contribution to the confidence.
 struct Due {
     condition: Condition,
     words: Range<usize>,
-    told: Vec<Range<usize>>,
+    time_words: Vec<Range<usize>>,
     weight: i32,
 }
 
+/// Finds the condition of a cue: a predicate in the same clause, else the time that its words mean.
 fn due(
     sentence: &Sentence,
     cue: &Cue,
@@ -240,7 +244,7 @@ fn due(
         .iter()
         .filter(|clause| inside(&clause.words, &cue.clause) && near(&clause.words))
         .collect();
-    // Times inside a condition are when the condition is, not when the deed is.
+    // A time inside a condition is the time of the condition, not of the action.
     let apart = |found: &&Found| {
         inside(&found.words, &cue.clause)
             && near(&found.words)
@@ -263,29 +267,29 @@ fn due(
         return Some(Due {
             condition,
             words: clause.words.clone(),
-            told: vec![clause.words.clone()],
+            time_words: vec![clause.words.clone()],
             weight,
         });
     }
     let Moment {
         words,
-        told,
+        time_words,
         condition,
         weight,
     } = moment::moment(sentence, &times, &cue.words, context)?;
-    // "if possible" is politeness; a condition with a subject and a verb is one.
+    // "if possible" is politeness; only a clause with a subject and a verb is a condition.
     let conditional = own
         .iter()
         .any(|clause| clause.conditional && clause.words.len() > 2);
     Some(Due {
         condition,
         words,
-        told,
+        time_words,
         weight: weight - if conditional { DOUBT } else { 0 },
     })
 }
 
-/// The promise with its confidence, if that is enough to speak of one.
+/// The promise with its confidence and verdict, or `None` if the confidence is too low.
 fn judged(
     sentence: &Sentence,
     cue: &Cue,
@@ -293,7 +297,7 @@ fn judged(
     reading: &Reading<'_>,
     language: &Language,
 ) -> Option<Promise> {
-    let moods = &language.moods;
+    let modifiers = &language.moods;
     let has = |range: Range<usize>, list: &[&str]| {
         range
             .into_iter()
@@ -301,10 +305,10 @@ fn judged(
     };
     let doubtful = has(
         cue.clause.start..(cue.words.end + 1).min(cue.clause.end),
-        moods.doubts,
+        modifiers.doubts,
     );
     let weak = matches!(cue.class, Class::Promise | Class::Need | Class::State);
-    let past = weak && has(cue.clause.clone(), moods.past);
+    let past = weak && has(cue.clause.clone(), modifiers.past);
     let trust = if reading.trusted { TRUST } else { 0 };
     let sum = cue.weight + due.weight + trust
         - if doubtful { DOUBT } else { 0 }
@@ -326,25 +330,33 @@ fn judged(
         sentence: sentence.range.clone(),
         cue: sentence.bytes(&cue.words),
         condition_words: sentence.bytes(&due.words),
-        action: action(sentence, cue, &due.told, language),
+        action: action(sentence, cue, &due.time_words, language),
         condition: due.condition,
         confidence,
         verdict,
     })
 }
 
-/// What is to be done: the words of the sentence without the cue, the condition, and words without
-/// weight.
-fn action(sentence: &Sentence, cue: &Cue, told: &[Range<usize>], language: &Language) -> String {
-    let moods = &language.moods;
-    let lists = [moods.articles, moods.fillers, language.times.prepositions];
+/// The action: the words of the sentence without the cue, the condition, and filler words.
+fn action(
+    sentence: &Sentence,
+    cue: &Cue,
+    time_words: &[Range<usize>],
+    language: &Language,
+) -> String {
+    let modifiers = &language.moods;
+    let lists = [
+        modifiers.articles,
+        modifiers.fillers,
+        language.times.prepositions,
+    ];
     let idle = |word: &str| {
         word == language.states.infinitive || lists.iter().any(|list| list.contains(&word))
     };
-    // A task is the deed itself; what asks for one is not.
+    // The words of a task are the action itself; those of a request only ask for one.
     let cued = |at: &usize| cue.class != Class::Task && cue.words.contains(at);
     let content = (0..sentence.words.len())
-        .filter(|at| !cued(at) && !told.iter().any(|words| words.contains(at)));
+        .filter(|at| !cued(at) && !time_words.iter().any(|words| words.contains(at)));
     let words: Vec<&str> = content
         .filter_map(|at| sentence.word(at))
         .filter(|word| !idle(word))

@@ -1,8 +1,8 @@
-//! moment: puts the times that a sentence tells together into one instant or one recurrence. May
-//! not look for them.
+//! moment: combines the times that a sentence states into one instant or one recurrence. It does
+//! not search for them.
 //!
-//! What a zone's clocks skip is the first instant after the gap; what they show twice is the
-//! earlier one.
+//! A local time that a zone's clocks skip means the first instant after the gap; one that they show
+//! twice means the earlier instant.
 
 use super::language::Unit;
 use super::sentence::{Gap, Sentence};
@@ -14,25 +14,26 @@ use jiff::civil::{Date, DateTime, Time};
 use jiff::tz::{AmbiguousOffset, TimeZone};
 use std::ops::Range;
 
-/// A condition of time, and which words tell it.
+/// A time condition, and the words that state it.
 pub(super) struct Moment {
     pub words: Range<usize>,
-    /// All words that tell of time, also those apart from the others.
-    pub told: Vec<Range<usize>>,
+    /// All words that state a time, also those apart from the others.
+    pub time_words: Vec<Range<usize>>,
     pub condition: Condition,
     pub weight: i32,
 }
 
-/// A zone of which only letters are known may be hours away.
+/// Taken off for a zone known only by an ambiguous abbreviation: it may be hours away.
 const ZONE_PENALTY: i32 = 40;
-/// A recurrence that ends cannot be told by a rule that does not.
+/// Taken off for a recurrence with an end, which the rule cannot express.
 const BOUND_PENALTY: i32 = 50;
-/// A day of the week that is not the date's.
+/// Taken off for a day of the week that is not that of the date.
 const CONFLICT_PENALTY: i32 = 40;
-/// A time in another clause may be the time of something else.
+/// Taken off for a time in another clause, which may be the time of something else.
 const ASTRAY_PENALTY: i32 = 20;
-/// Of which at least one is a leap year, also around 2100.
+/// Years that are searched for a date; at least one of them is a leap year, also around 2100.
 const YEARS_MAX: i16 = 9;
+/// Months that are searched for a day of the month.
 const MONTHS_MAX: i64 = 13;
 
 #[derive(Clone, Copy)]
@@ -43,14 +44,14 @@ struct Clock {
     zone: Zone,
 }
 
-/// What is told, sorted by kind, the nearest to the cue first.
+/// The times of a sentence that belong to a cue: of each kind the nearest.
 struct Told<'a> {
     day: Option<&'a Found>,
     clock: Option<(&'a Found, Clock)>,
     part: Option<(&'a Found, i8, bool)>,
 }
 
-/// The moment that the times in a clause mean for a cue.
+/// The instant or recurrence that the times in a clause mean for a cue.
 pub(super) fn moment(
     sentence: &Sentence,
     found: &[&Found],
@@ -74,21 +75,21 @@ pub(super) fn moment(
             Hit::Local(local) => instant(context.now.time_zone(), local)?,
             _ => return None,
         };
-        let told = vec![one.words.clone()];
+        let time_words = vec![one.words.clone()];
         let words = one.words.clone();
         return Some(Moment {
             words,
-            told,
+            time_words,
             condition: Condition::Once {
                 at: later(at, context)?,
             },
             weight: when::SURE,
         });
     }
-    let told = told(sentence, found, cue, context);
-    let (at, weight) = once(&told, context)?;
-    let conflict = conflict(found, told.day, at, context);
-    let (words, told) = told.words();
+    let stated = told(sentence, found, cue, context);
+    let (at, weight) = once(&stated, context)?;
+    let conflict = conflict(found, stated.day, at, context);
+    let (words, time_words) = stated.words();
     let astray = if astray(sentence, &words, cue, context) {
         ASTRAY_PENALTY
     } else {
@@ -96,12 +97,13 @@ pub(super) fn moment(
     };
     Some(Moment {
         words,
-        told,
+        time_words,
         condition: Condition::Once { at },
         weight: weight - conflict - astray,
     })
 }
 
+/// Picks the nearest time of each kind for a cue.
 fn told<'a>(
     sentence: &Sentence,
     found: &[&'a Found],
@@ -135,31 +137,31 @@ fn told<'a>(
 }
 
 impl Told<'_> {
-    /// The words from the first to the last that stand together with the main one, and all of them.
+    /// The range of words connected with the main time, and the ranges of all times.
     fn words(&self) -> (Range<usize>, Vec<Range<usize>>) {
         let all = [
             self.day,
             self.clock.map(|(found, _)| found),
             self.part.map(|(found, ..)| found),
         ];
-        let told: Vec<Range<usize>> = all
+        let time_words: Vec<Range<usize>> = all
             .into_iter()
             .flatten()
             .map(|found| found.words.clone())
             .collect();
-        let mut words = told.first().cloned().unwrap_or_default();
-        for _ in 0..told.len() {
-            for other in &told {
+        let mut words = time_words.first().cloned().unwrap_or_default();
+        for _ in 0..time_words.len() {
+            for other in &time_words {
                 if other.start <= words.end + 1 && words.start <= other.end + 1 {
                     words = words.start.min(other.start)..words.end.max(other.end);
                 }
             }
         }
-        (words, told)
+        (words, time_words)
     }
 
-    /// The time of day that is told, if one is. An hour without its half of the day is one people
-    /// are awake at.
+    /// The time of day, if one is stated. An hour without "am" or "pm" is taken to be one at which
+    /// people are awake.
     fn time(&self) -> Option<Time> {
         let late = |hour: i8| hour >= 12;
         let (hour, minute) = match (self.clock, self.part) {
@@ -178,8 +180,8 @@ impl Told<'_> {
     }
 }
 
-/// The hit that belongs to the cue: one that leads the clause up to it, else the first one after
-/// it, else the last before it.
+/// The time of a kind that belongs to the cue: one that leads the clause up to it, else the first
+/// one after it, else the last one before it.
 fn nearest<'a>(
     sentence: &Sentence,
     found: &[&'a Found],
@@ -196,7 +198,8 @@ fn nearest<'a>(
         .copied()
 }
 
-/// Whether a time begins its clause and leads up to the cue: "On Friday, please remind me".
+/// Whether a time begins its clause, with only filler words between it and the cue: "On Friday,
+/// please remind me".
 fn leads(
     sentence: &Sentence,
     words: &Range<usize>,
@@ -223,7 +226,7 @@ fn leads(
     first && words.end <= cue.start && (words.end..cue.start).all(idle)
 }
 
-/// Whether a time stands in a clause before the one of the cue.
+/// Whether a time is in an earlier clause than the cue.
 fn astray(
     sentence: &Sentence,
     words: &Range<usize>,
@@ -235,7 +238,7 @@ fn astray(
     apart && !leads(sentence, words, cue, context)
 }
 
-/// A date beside a day of the week says more.
+/// Prefers a date right after a day of the week to the day of the week.
 fn dated<'a>(found: &[&'a Found], day: &'a Found) -> &'a Found {
     let weight = |found: &Found| match found.hit {
         Hit::Day { weight, .. } => weight,
@@ -250,7 +253,8 @@ fn dated<'a>(found: &[&'a Found], day: &'a Found) -> &'a Found {
         .unwrap_or(day)
 }
 
-/// What is taken off if a day of the week stands beside a date that is another day of the week.
+/// The penalty if a day of the week comes right before a date that falls on another day of the
+/// week.
 fn conflict(found: &[&Found], day: Option<&Found>, at: Timestamp, context: &Context<'_>) -> i32 {
     let Some(day) = day else { return 0 };
     let here = jiff::Timestamp::from_millisecond(at.0)
@@ -273,9 +277,9 @@ fn conflict(found: &[&Found], day: Option<&Found>, at: Timestamp, context: &Cont
     }
 }
 
-/// The one instant that is meant, if it is still to come.
-fn once(told: &Told<'_>, context: &Context<'_>) -> Option<(Timestamp, i32)> {
-    let (zone, penalty) = match told.clock.map(|(_, clock)| clock.zone) {
+/// The single instant that is meant, with its weight; `None` if it is past.
+fn once(stated: &Told<'_>, context: &Context<'_>) -> Option<(Timestamp, i32)> {
+    let (zone, penalty) = match stated.clock.map(|(_, clock)| clock.zone) {
         Some(Zone::Utc) => (TimeZone::UTC, 0),
         Some(Zone::Unknown) => (context.now.time_zone().clone(), ZONE_PENALTY),
         _ => (context.now.time_zone().clone(), 0),
@@ -283,12 +287,12 @@ fn once(told: &Told<'_>, context: &Context<'_>) -> Option<(Timestamp, i32)> {
     let today = context.now.with_time_zone(zone.clone()).date();
     let at =
         |date: Option<Date>, time: Time| later(instant(&zone, date?.to_datetime(time))?, context);
-    let time = told.time();
-    let Some(Hit::Day { day, hour, weight }) = told.day.map(|found| found.hit.clone()) else {
+    let time = stated.time();
+    let Some(Hit::Day { day, hour, weight }) = stated.day.map(|found| found.hit.clone()) else {
         let time = time?;
         let now = at(Some(today), time);
-        // A part of today is over when it is over; a time of day comes again.
-        let again = if told.part.is_some_and(|(.., today)| today) {
+        // A part of today that is over is in the past; a time of day comes again tomorrow.
+        let again = if stated.part.is_some_and(|(.., today)| today) {
             None
         } else {
             at(today.tomorrow().ok(), time)
@@ -312,6 +316,7 @@ fn once(told: &Told<'_>, context: &Context<'_>) -> Option<(Timestamp, i32)> {
     Some((at, weight - penalty))
 }
 
+/// The recurrence that the times in a clause mean for a cue.
 fn recurring(
     sentence: &Sentence,
     found: &[&Found],
@@ -322,7 +327,7 @@ fn recurring(
     let Hit::Every { repeat, hour } = &every.hit else {
         return None;
     };
-    let mut told = told(sentence, found, cue, context);
+    let mut stated = told(sentence, found, cue, context);
     let language = context.language;
     let lasts = |at: usize| {
         let lasting = sentence
@@ -331,43 +336,45 @@ fn recurring(
         lasting || sentence.any(at, language.times.bounded).is_some()
     };
     let bound = (0..sentence.words.len()).find(|&at| lasts(at));
-    told.day = told
+    stated.day = stated
         .day
         .filter(|day| bound.is_none_or(|bound| day.words.end <= bound));
-    let foreign = told.clock.is_some_and(|(_, clock)| clock.zone != Zone::Own);
-    let time = told
+    let foreign = stated
+        .clock
+        .is_some_and(|(_, clock)| clock.zone != Zone::Own);
+    let time = stated
         .time()
         .or_else(|| Time::new(hour.unwrap_or(MORNING), 0, 0, 0).ok())?;
-    let (rule, first) = reckon(repeat, time, &told, context)?;
+    let (rule, first) = reckon(repeat, time, &stated, context)?;
     let penalty =
         if bound.is_some() { BOUND_PENALTY } else { 0 } + if foreign { ZONE_PENALTY } else { 0 };
-    let (_, mut words) = told.words();
+    let (_, mut words) = stated.words();
     words.push(every.words.clone());
     let condition = Condition::Recurring { rule, first };
     Some(Moment {
         words: every.words.clone(),
-        told: words,
+        time_words: words,
         condition,
         weight: CLEAR - penalty,
     })
 }
 
-/// The rule and its first instant. Ticks by the calendar are a cron line, distances are counted
-/// from the first one.
+/// The rule of a recurrence and its first instant. Calendar recurrences become a cron line,
+/// distances an interval counted from the first instant.
 fn reckon(
     repeat: &Repeat,
     time: Time,
-    told: &Told<'_>,
+    stated: &Told<'_>,
     context: &Context<'_>,
 ) -> Option<(Recurrence, Timestamp)> {
     let zone = context.now.time_zone();
-    let start = match told.day {
+    let start = match stated.day {
         Some(_) => Some(
             once(
                 &Told {
-                    day: told.day,
-                    clock: told.clock,
-                    part: told.part,
+                    day: stated.day,
+                    clock: stated.clock,
+                    part: stated.part,
                 },
                 context,
             )?
@@ -393,7 +400,7 @@ fn reckon(
         Repeat::Interval(count, unit) => return distance(*count, *unit, time, start, context),
     };
     let timing = Timing::parse(None, Some(&line), zone.iana_name()?).ok()?;
-    // From a day on: its own tick counts, if it has one.
+    // A rule that starts on a day includes that day's own tick, if it has one.
     let from = match start {
         Some(start) => {
             let day = jiff::Timestamp::from_millisecond(start.0)
@@ -408,6 +415,7 @@ fn reckon(
     Some((Recurrence::Cron(line), later(first, context)?))
 }
 
+/// The rule and first instant of a recurrence at a fixed distance.
 fn distance(
     count: i64,
     unit: Unit,
@@ -437,25 +445,26 @@ fn distance(
     Some((Recurrence::Every(text), later(first, context)?))
 }
 
+/// The reference instant: the moment at which the text was written.
 fn reference(context: &Context<'_>) -> Timestamp {
     Timestamp(context.now.timestamp().as_millisecond())
 }
 
-/// The instant, if it is after the reference.
+/// The instant, if it is after the reference instant.
 fn later(at: Timestamp, context: &Context<'_>) -> Option<Timestamp> {
     (at > reference(context)).then_some(at)
 }
 
-/// When the clocks of a zone show a time: the first time they do, or else the first instant after
-/// the gap that skips it.
+/// The instant at which the clocks of a zone show a local time: the first such instant, or the
+/// first instant after the gap that skips the time.
 pub(crate) fn instant(zone: &TimeZone, time: DateTime) -> Option<Timestamp> {
     let found = match zone.to_ambiguous_timestamp(time).offset() {
         AmbiguousOffset::Unambiguous { offset } | AmbiguousOffset::Fold { before: offset, .. } => {
             offset.to_timestamp(time).ok()?
         }
         AmbiguousOffset::Gap { after, .. } => {
-            // By the later offset it is an instant before the gap, so that the change is what
-            // follows it.
+            // Read with the later offset, the time is an instant before the gap, so the next
+            // transition after it is the gap.
             let before = after.to_timestamp(time).ok()?;
             zone.following(before).next()?.timestamp()
         }

@@ -1,14 +1,14 @@
-//! normal: brings the words of a statement to one form, so that "once the invoice clears" and "the
-//! invoice has cleared" have the same key. May not decide whether a statement is one.
+//! normal: reduces the words of a statement to a normal form, so that "once the invoice clears" and
+//! "the invoice has cleared" have the same key. It does not decide whether words are a statement.
 
 use super::language::Language;
 use super::sentence::{Sentence, sentences};
 use std::ops::Range;
 
-/// Longer keys are stories.
+/// The longest key; a longer one is a story, not a condition.
 const KEY_CHARS_MAX: usize = 200;
 
-/// The key of some words: their base forms without articles and auxiliaries.
+/// The key of a range of words: their base forms without articles and auxiliaries.
 pub(super) fn key(sentence: &Sentence, words: Range<usize>, language: &Language) -> Option<String> {
     let states = &language.states;
     let mut key: Vec<String> = Vec::new();
@@ -31,7 +31,8 @@ pub(super) fn key(sentence: &Sentence, words: Range<usize>, language: &Language)
     (!key.is_empty() && key.chars().count() <= KEY_CHARS_MAX).then_some(key)
 }
 
-/// The base form of a word that is its own base form, so that a key is its own key.
+/// The base form of a word, reduced until it is its own base form, so that a key is its own key.
+/// `None` for words that are left out of keys.
 fn settled(word: &str, progressive: bool, language: &Language) -> Option<String> {
     let states = &language.states;
     let mut base = word.to_owned();
@@ -48,7 +49,7 @@ fn settled(word: &str, progressive: bool, language: &Language) -> Option<String>
     (!idle && !base.is_empty()).then_some(base)
 }
 
-/// The normal form of a key that somebody posts.
+/// The normal form of a key that an observer posts.
 #[must_use]
 pub(super) fn observation_key(text: &str, language: &Language) -> Option<String> {
     // A posted key may be written as a name: `invoice_cleared`.

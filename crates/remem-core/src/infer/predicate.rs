@@ -1,5 +1,6 @@
-//! predicate: reads what has to become true ("once the invoice clears") and what is told to be true
-//! ("the invoice has cleared"). May not decide whether anybody waits for it.
+//! predicate: reads conditions that have to become true ("once the invoice clears") and statements
+//! that something is true ("the invoice has cleared"). It does not decide whether a promise waits
+//! for them.
 
 use super::language::{Language, States};
 use super::normal::key;
@@ -9,27 +10,27 @@ use std::ops::Range;
 
 /// A clause that begins like a condition.
 pub(super) struct Clause {
-    /// From its conjunction on.
+    /// The words of the clause, from its conjunction on.
     pub words: Range<usize>,
-    /// What it waits for; none, if nobody outside could tell when that is.
+    /// The key of the condition; `None` if no outside observer could see when it becomes true.
     pub key: Option<String>,
-    /// Whether its verb is known to tell of a state.
+    /// Whether its verb is known to describe an event or a state.
     pub clear: bool,
-    /// Whether it may never come: "if".
+    /// Whether it may never become true: "if".
     pub conditional: bool,
     /// Whether it ends something: "until".
     pub limit: bool,
-    /// Whether it is only one of several that are waited for.
+    /// Whether another condition is joined to it by "and" or "or".
     pub joined: bool,
-    /// Whether it is about any of its kind: "when a file is closed".
+    /// Whether its subject is indefinite: "when a file is closed".
     pub general: bool,
 }
 
-/// A key says at least who and what.
+/// Fewest words of a key: a subject and a verb.
 const KEY_WORDS_MIN: usize = 2;
 
-/// The clauses of a sentence that begin like a condition. `cues` are the places where a request
-/// begins: a clause ends before one.
+/// The clauses of a sentence that begin like a condition. `cues` are the words at which requests
+/// begin; a clause ends before one.
 pub(super) fn clauses(
     sentence: &Sentence,
     cues: &[usize],
@@ -40,10 +41,10 @@ pub(super) fn clauses(
     let mut found = Vec::new();
     let mut at = 0;
     while at < sentence.words.len() {
-        let told = times.iter().any(|time| time.words.contains(&at));
+        let in_time = times.iter().any(|time| time.words.contains(&at));
         let Some(len) = sentence
             .any(at, states.conjunctions)
-            .filter(|_| !told && !sentence.words[at].quoted)
+            .filter(|_| !in_time && !sentence.words[at].quoted)
         else {
             at += 1;
             continue;
@@ -81,11 +82,11 @@ struct Verb {
     at: usize,
     clear: bool,
     past: bool,
-    /// Whether its form shows that it is a verb, and no noun that is written the same.
+    /// Whether its form shows that it is a verb, and not a noun that is spelled the same.
     shown: bool,
 }
 
-/// Where a clause ends and what its verb is.
+/// The end of a clause, and its verb.
 fn extent(
     sentence: &Sentence,
     start: usize,
@@ -98,7 +99,7 @@ fn extent(
         .find(|&at| sentence.gap(at) != Gap::Space || cues.contains(&at));
     let limit = limit.unwrap_or(sentence.words.len());
     let verb = verb(sentence, start..limit, states);
-    let Some(told) = &verb else {
+    let Some(found_verb) = &verb else {
         return (limit, None);
     };
     let ends = |at: usize| {
@@ -111,27 +112,30 @@ fn extent(
             || sentence.any(at, states.ends).is_some()
             || sentence.any(at, states.conjunctions).is_some()
     };
-    let mut end = (told.at + 1..limit).find(|&at| ends(at)).unwrap_or(limit);
-    // What leads to a time belongs to it: "clears on Friday"; and politeness to the cue that
-    // follows.
+    let mut end = (found_verb.at + 1..limit)
+        .find(|&at| ends(at))
+        .unwrap_or(limit);
+    // A preposition before a time belongs to the time ("clears on Friday"), and politeness to the
+    // cue that follows.
     let leads = |word: &str| {
         language.times.prepositions.contains(&word) || language.moods.fillers.contains(&word)
     };
     let cut = end < sentence.words.len();
-    while cut && end > told.at + 1 && sentence.word(end - 1).is_some_and(leads) {
+    while cut && end > found_verb.at + 1 && sentence.word(end - 1).is_some_and(leads) {
         end -= 1;
     }
     (end, verb)
 }
 
+/// Whether a word is a known verb in its base form, or a form of "be".
 fn is_verb(word: &str, language: &Language) -> bool {
     language.states.verbs.contains(&word)
         || language.cues.delivered.contains(&word)
         || language.states.be.contains(&word)
 }
 
-/// The first verb after a subject: a form of one that is known, an auxiliary with something after
-/// it, or else a word that looks like a form.
+/// The first verb after a subject: a form of a known verb, an auxiliary with something after it, or
+/// else a word that looks like an inflected form.
 fn verb(sentence: &Sentence, words: Range<usize>, states: &States) -> Option<Verb> {
     let mut looks = None;
     let mut subject = false;
@@ -144,7 +148,7 @@ fn verb(sentence: &Sentence, words: Range<usize>, states: &States) -> Option<Ver
         let auxiliary = states.auxiliaries.contains(&text);
         if subject && auxiliary {
             let rest = at + 1..words.end;
-            let told =
+            let is_content =
                 |word: &str| !states.dropped.contains(&word) && !states.auxiliaries.contains(&word);
             let clear = |word: &str| {
                 states.adjectives.contains(&word)
@@ -154,7 +158,7 @@ fn verb(sentence: &Sentence, words: Range<usize>, states: &States) -> Option<Ver
                 rest.clone().any(|at| sentence.word(at).is_some_and(is))
             };
             let past = states.past_auxiliaries.contains(&text);
-            return any(&told).then(|| Verb {
+            return any(&is_content).then(|| Verb {
                 at,
                 clear: any(&clear),
                 past,
@@ -190,12 +194,12 @@ fn verb(sentence: &Sentence, words: Range<usize>, states: &States) -> Option<Ver
     looks
 }
 
-/// A form that is not the base form and no third person: what is left is the past.
+/// Whether a form is neither the base form nor the third person, which leaves the past.
 fn is_past(word: &str, base: &str, states: &States) -> bool {
     word != base && !word.ends_with(states.plural_end)
 }
 
-/// Whether somebody outside could tell when a clause becomes true.
+/// Whether an outside observer could see when a clause becomes true.
 fn observable(
     sentence: &Sentence,
     words: Range<usize>,
@@ -222,7 +226,7 @@ fn observable(
         || body
             .iter()
             .any(|word| states.refused_anywhere.contains(&word.text.as_str()));
-    // "when creating files", "when used in headers": nobody is told to do so.
+    // "when creating files", "when used in headers" name no subject that could do so.
     let base = |progressive| (states.base)(first, progressive);
     let doing =
         !body[0].capital && (base(true) != base(false) || is_past(first, &base(false), states));
@@ -233,7 +237,7 @@ fn observable(
     !imagined && !refused && !vague && (conditional || !verb.past)
 }
 
-/// Keys of the plain statements of fact in a text.
+/// The keys of the plain statements of fact in a text.
 pub(super) fn assertions(text: &str, language: &Language) -> Vec<String> {
     let mut keys = Vec::new();
     for sentence in sentences(text, language) {
@@ -245,12 +249,13 @@ pub(super) fn assertions(text: &str, language: &Language) -> Vec<String> {
     keys
 }
 
-/// The statements of one sentence, clause by clause. A condition or a report makes all of it
-/// something else.
+/// Adds the keys of one sentence, clause by clause. A condition or a report anywhere in it leaves
+/// none.
 fn statements(sentence: &Sentence, language: &Language, keys: &mut Vec<String>) {
     let states = &language.states;
-    let moods = &language.moods;
-    let reported = |word: &str| moods.reports.contains(&word) || moods.doubts.contains(&word);
+    let modifiers = &language.moods;
+    let reported =
+        |word: &str| modifiers.reports.contains(&word) || modifiers.doubts.contains(&word);
     let conditional =
         (0..sentence.words.len()).any(|at| sentence.any(at, states.conjunctions).is_some());
     if conditional
@@ -264,21 +269,22 @@ fn statements(sentence: &Sentence, language: &Language, keys: &mut Vec<String>) 
     let parts = |at: &usize| {
         sentence.gap(*at) != Gap::Space
             || sentence
-                .any(*at, moods.turns)
-                .or_else(|| sentence.any(*at, moods.joins))
+                .any(*at, modifiers.turns)
+                .or_else(|| sentence.any(*at, modifiers.joins))
                 .is_some()
     };
     let mut start = 0;
     for end in (1..=sentence.words.len()).filter(|end| *end == sentence.words.len() || parts(end)) {
         let joint = sentence
-            .any(start, moods.turns)
-            .or_else(|| sentence.any(start, moods.joins))
+            .any(start, modifiers.turns)
+            .or_else(|| sentence.any(start, modifiers.joins))
             .unwrap_or(0);
         keys.extend(statement(sentence, start + joint..end, language));
         start = end;
     }
 }
 
+/// The key of a clause that is a plain statement of fact.
 fn statement(sentence: &Sentence, words: Range<usize>, language: &Language) -> Option<String> {
     let states = &language.states;
     let plain = |at: usize| {
@@ -293,7 +299,7 @@ fn statement(sentence: &Sentence, words: Range<usize>, language: &Language) -> O
         return None;
     }
     let verb = verb(sentence, words.clone(), states)?;
-    // A time is when it became true, not what.
+    // A time says when it became true, and is no part of the key.
     let time = |at: usize| {
         sentence.word(at).is_some_and(|word| {
             language.is_calendar(word)

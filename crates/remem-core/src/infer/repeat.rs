@@ -1,13 +1,13 @@
-//! repeat: reads recurrences: "every other Friday", "daily", "on the first of every month". May not
-//! reckon when the first one is.
+//! repeat: reads recurrences: "every other Friday", "daily", "on the first of every month". It does
+//! not compute the first instant.
 
 use super::days::ordinal;
 use super::language::{Language, Unit};
 use super::sentence::{Gap, Sentence};
 use super::when::{Hit, Read, Repeat, amount, counts, named};
 
-/// A recurrence at a place. One that no rule can tell is unreadable, so that no part of it is taken
-/// for a time.
+/// Reads a recurrence at a word. One that no rule can express is unreadable, so that no part of it
+/// is taken for a time.
 pub(super) fn read(sentence: &Sentence, at: usize, language: &Language) -> Read {
     every(sentence, at, language)
         .or_else(|| adverb(sentence, at, language))
@@ -21,10 +21,12 @@ pub(super) fn read(sentence: &Sentence, at: usize, language: &Language) -> Read 
         })
 }
 
+/// The result for a recurrence of `len` words.
 fn found(len: usize, repeat: Repeat, hour: Option<i8>) -> Read {
     Some((len, Some(Hit::Every { repeat, hour })))
 }
 
+/// The recurrence at a distance of `count` units.
 fn interval(count: i64, unit: Unit) -> Repeat {
     match (count, unit) {
         (1, Unit::Day) => Repeat::Daily,
@@ -80,7 +82,7 @@ fn every(sentence: &Sentence, at: usize, language: &Language) -> Read {
     }
 }
 
-/// After a day's number: "of the month", or nothing.
+/// The words after the day of a month in "every 15th": "of the month", or none.
 fn month_day(sentence: &Sentence, at: usize, len: usize, day: i8, language: &Language) -> Read {
     let of = sentence.any(at, language.times.of);
     let unit = of
@@ -93,20 +95,20 @@ fn month_day(sentence: &Sentence, at: usize, len: usize, day: i8, language: &Lan
     }
 }
 
-/// After "every other".
+/// The words after "every other": a unit or a day of the week.
 fn other(sentence: &Sentence, at: usize, len: usize, language: &Language) -> Read {
     let word = sentence.word(at)?;
     if let Some(unit) = language.unit(word) {
         return found(len + 1, interval(2, unit), None);
     }
     if language.weekday(word).is_some() {
-        // The day itself is read as a day, and is the first one.
+        // The name of the day is read again as a day, and gives the first occurrence.
         return found(len, Repeat::Interval(2, Unit::Week), None);
     }
     Some((len, Some(Hit::Unreadable)))
 }
 
-/// One day of the week or a list of them.
+/// A day of the week or a list of them, sorted.
 fn weekdays(sentence: &Sentence, at: usize, language: &Language) -> Option<(usize, Vec<i8>)> {
     let times = &language.times;
     let day = |at: usize| {
@@ -132,7 +134,7 @@ fn weekdays(sentence: &Sentence, at: usize, language: &Language) -> Option<(usiz
     Some((len, days))
 }
 
-/// "daily", unless it says what kind of thing follows.
+/// "daily", unless it is the attribute of a noun ("the daily report").
 fn adverb(sentence: &Sentence, at: usize, language: &Language) -> Read {
     let (_, count, unit) = language
         .times
@@ -148,13 +150,14 @@ fn adverb(sentence: &Sentence, at: usize, language: &Language) -> Read {
     }
 }
 
+/// "once a week", "once every day".
 fn once_a(sentence: &Sentence, at: usize, language: &Language) -> Read {
     let len = sentence.any(at, language.times.once_a)?;
     let unit = language.unit(sentence.word(at + len)?)?;
     found(len + 1, interval(1, unit), None)
 }
 
-/// "on Mondays".
+/// "on Mondays", "on weekdays".
 fn plural(sentence: &Sentence, at: usize, language: &Language) -> Read {
     let led = sentence.any(at, language.times.on)?;
     let word = sentence.word(at + led)?;

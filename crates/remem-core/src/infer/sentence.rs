@@ -1,18 +1,18 @@
-//! sentence: splits a text into sentences and words with their places. Knows marks and digits, no
-//! words but those a language table names. May not judge what a sentence means.
+//! sentence: splits a text into sentences and words with their offsets. It knows marks and digits,
+//! no words but those that a language table names. It does not judge the meaning of a sentence.
 
 use super::language::Language;
 use std::ops::Range;
 
-/// A sentence with more words is a table or a dump, and nobody's promise.
+/// The most words of a sentence; one with more is a table or a dump, and holds no promise.
 const WORDS_MAX: usize = 300;
 
-/// What stands between a word and the one before it.
+/// The separation between a word and the one before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Gap {
     Space,
     Comma,
-    /// A colon, a dash, a bracket: another clause.
+    /// A colon, a dash, a bracket: the word begins another clause.
     Break,
 }
 
@@ -24,7 +24,7 @@ pub(crate) struct Word {
     pub gap: Gap,
     pub capital: bool,
     pub quoted: bool,
-    /// A place where something was redacted.
+    /// Whether this is the marker of redacted text.
     pub marker: bool,
     /// Whether a colon follows.
     pub colon: bool,
@@ -41,7 +41,7 @@ impl Sentence {
         self.words.get(at).map(|word| word.text.as_str())
     }
 
-    /// How many words of `phrase` stand at `at`, without a mark between them.
+    /// The number of words of `phrase`, if it is at `at` without a mark between its words.
     pub fn phrase(&self, at: usize, phrase: &str) -> Option<usize> {
         let mut count = 0;
         for part in phrase.split(' ') {
@@ -54,7 +54,7 @@ impl Sentence {
         Some(count)
     }
 
-    /// The longest of `phrases` at `at`.
+    /// The number of words of the longest of `phrases` at `at`.
     pub fn any(&self, at: usize, phrases: &[&str]) -> Option<usize> {
         phrases
             .iter()
@@ -62,7 +62,8 @@ impl Sentence {
             .max()
     }
 
-    /// The longest of `phrases` that ends before `at`, without a mark in between.
+    /// The number of words of the longest of `phrases` that ends right before `at`, without a mark
+    /// in between.
     pub fn any_before(&self, at: usize, phrases: &[&str]) -> Option<usize> {
         let ends = |phrase: &&&str| {
             let count = phrase.split(' ').count();
@@ -73,7 +74,7 @@ impl Sentence {
         phrases.iter().filter_map(|phrase| ends(&phrase)).max()
     }
 
-    /// The bytes of some words.
+    /// The byte range of a range of words.
     pub fn bytes(&self, words: &Range<usize>) -> Range<usize> {
         match (
             self.words.get(words.start),
@@ -87,12 +88,14 @@ impl Sentence {
         }
     }
 
+    /// The separation before a word; a break beyond the last word.
     pub fn gap(&self, at: usize) -> Gap {
         self.words.get(at).map_or(Gap::Break, |word| word.gap)
     }
 }
 
-/// The sentences of a text, one after the other. What is quoted is found over the whole text.
+/// The sentences of a text, in order. Quotations are found over the whole text, because they may
+/// span sentences.
 pub(crate) fn sentences(text: &str, language: &Language) -> Vec<Sentence> {
     let quoted = quotes(text);
     let ranges = ranges(text, language);
@@ -102,6 +105,7 @@ pub(crate) fn sentences(text: &str, language: &Language) -> Vec<Sentence> {
         .collect()
 }
 
+/// Splits one sentence into words; `None` if it has none or too many.
 fn sentence(text: &str, range: Range<usize>, quoted: &[Range<usize>]) -> Option<Sentence> {
     let body = &text[range.clone()];
     let mut words: Vec<Word> = Vec::new();
@@ -190,7 +194,7 @@ fn word_len(text: &str) -> usize {
                 a.is_alphanumeric() && b.is_alphanumeric()
             }
             (Some(a), ':' | '/' | '+', Some(b)) => a.is_ascii_digit() && b.is_ascii_digit(),
-            // Marks that combine with a letter.
+            // Combining marks belong to the letter before them.
             (Some(_), c, _) => ('\u{300}'..='\u{36f}').contains(&c),
             _ => false,
         };
@@ -202,7 +206,8 @@ fn word_len(text: &str) -> usize {
     text.len()
 }
 
-/// Where sentences are. A line break ends one, unless the next line goes on in lower case.
+/// The byte ranges of sentences. A line break ends one, unless the next line continues in lower
+/// case.
 fn ranges(text: &str, language: &Language) -> Vec<Range<usize>> {
     let mut found = Vec::new();
     let mut start = 0;
@@ -234,14 +239,15 @@ fn ranges(text: &str, language: &Language) -> Vec<Range<usize>> {
         .collect()
 }
 
+/// The range without white space at its ends.
 fn trimmed(text: &str, range: &Range<usize>) -> Range<usize> {
     let body = &text[range.clone()];
     let start = range.start + (body.len() - body.trim_start().len());
     start..start + body.trim().len()
 }
 
-/// Whether the full stop at `at` belongs to a word such as "p.m.": then the sentence goes on,
-/// unless a new one clearly begins.
+/// Whether the full stop at `at` belongs to an abbreviation such as "p.m.": then the sentence
+/// continues, unless a new one clearly begins.
 fn abbreviates(text: &str, start: usize, at: usize, language: &Language) -> bool {
     let before = text[start..at]
         .rsplit(|c: char| c.is_whitespace() || c == '(')
@@ -267,7 +273,7 @@ fn abbreviates(text: &str, start: usize, at: usize, language: &Language) -> bool
     !(hour && (begins || word.is_empty()))
 }
 
-/// What stands in quotation marks or code marks, or in a line that quotes a letter.
+/// The ranges of quotations: in quotation marks or code marks, or in a line that begins with `>`.
 fn quotes(text: &str) -> Vec<Range<usize>> {
     let mut found: Vec<Range<usize>> = Vec::new();
     let mut open: Option<(usize, char)> = None;

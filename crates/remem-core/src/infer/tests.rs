@@ -1,4 +1,4 @@
-//! What single rules of the reader say; sentences and their promises are in the golden file.
+//! Single rules of the reader; sentences and their promises are in the golden file.
 
 use super::*;
 

@@ -1,6 +1,6 @@
-//! when: finds the words of a sentence that tell a time, and what they say on their own: a day, a
-//! time of day, a distance, a recurrence. May not decide which of them a promise means; `moment`
-//! puts them together.
+//! when: finds the words of a sentence that state a time, and their meaning on their own: a day, a
+//! time of day, a distance, a recurrence. It does not decide which of them a promise means;
+//! `moment` combines them.
 
 use super::clock;
 use super::days;
@@ -11,27 +11,27 @@ use jiff::Zoned;
 use jiff::civil::{Date, DateTime};
 use std::ops::Range;
 
-/// The usual time of a day.
+/// The hour of a day that is stated without a time.
 pub(super) const MORNING: i8 = 9;
-/// The usual time of the end of something.
+/// The hour of the end of a day or period.
 pub(super) const END: i8 = 17;
 
-/// What is known before a text is read.
+/// The language and reference instant by which times are read.
 pub(crate) struct Context<'a> {
     pub language: &'static Language,
-    /// The reference instant, by the clocks of the zone.
+    /// The reference instant, in the speaker's zone.
     pub now: &'a Zoned,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Day {
     On(Date),
-    /// Every year once: the next one.
+    /// The next occurrence of a day of the year.
     Yearly {
         month: i8,
         day: i8,
     },
-    /// Every month once: the next one.
+    /// The next occurrence of a day of the month.
     Monthly(i8),
 }
 
@@ -39,62 +39,66 @@ pub(crate) enum Day {
 pub(crate) enum Zone {
     Own,
     Utc,
-    /// Named by letters that several zones share.
+    /// A zone named by an abbreviation that several zones share.
     Unknown,
 }
 
-/// What a recurrence repeats.
+/// The pattern of a recurrence.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Repeat {
     Daily,
-    /// Days of the week, Monday is 0.
+    /// Days of the week, counted from Monday as 0.
     Weekdays(Vec<i8>),
     MonthDay(i8),
     Interval(i64, Unit),
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
+/// The meaning of words that state a time.
 pub(crate) enum Hit {
-    /// A day, the hour it usually means, and how sure it is.
+    /// A day, its usual hour, and how certain it is.
     Day {
         day: Day,
         hour: i8,
         weight: i32,
     },
-    /// A time of day; `sure` if it cannot be meant twelve hours later.
+    /// A time of day; `sure` if twelve hours later is ruled out.
     Clock {
         hour: i8,
         minute: i8,
         sure: bool,
         zone: Zone,
     },
-    /// A part of the day; of today, if no other day is told.
+    /// A part of the day; `today` if it is one of today unless another day is stated.
     Part {
         hour: i8,
         today: bool,
     },
     /// A day and a time in one.
     Local(DateTime),
-    /// An instant, in milliseconds.
+    /// An instant, in milliseconds since the epoch.
     Exact(i64),
     Every {
         repeat: Repeat,
         hour: Option<i8>,
     },
-    /// A time is told that nobody can reckon: no time near it may be taken instead.
+    /// A time that cannot be computed: no time near it may be taken instead.
     Unreadable,
 }
 
 #[derive(Clone, Debug)]
+/// A stated time and its words.
 pub(super) struct Found {
     pub words: Range<usize>,
     pub hit: Hit,
 }
 
+/// The weight of an unambiguous time.
 pub(super) const SURE: i32 = 30;
+/// The weight of a time that may be misread.
 pub(super) const CLEAR: i32 = 20;
 
-/// Everything in a sentence that tells a time, in order.
+/// Finds all times of a sentence, in order.
 pub(super) fn scan(sentence: &Sentence, context: &Context<'_>) -> Vec<Found> {
     let mut found: Vec<Found> = Vec::new();
     let mut at = 0;
@@ -116,9 +120,11 @@ pub(super) fn scan(sentence: &Sentence, context: &Context<'_>) -> Vec<Found> {
     found
 }
 
-/// What begins at a word: how many words it takes, and what it says, if that is a time after all.
+/// The result of reading at a word: the number of words consumed, and the time, or `None` if the
+/// words look like a time and are none.
 pub(crate) type Read = Option<(usize, Option<Hit>)>;
 
+/// Reads the time that begins at a word, with the readers in order of precedence.
 fn read(sentence: &Sentence, at: usize, context: &Context<'_>, last: Option<&Found>) -> Read {
     if sentence.words[at].quoted || sentence.words[at].marker {
         return None;
@@ -136,8 +142,8 @@ fn read(sentence: &Sentence, at: usize, context: &Context<'_>, last: Option<&Fou
         .or_else(|| days::read(sentence, at, context))
 }
 
-/// `2026-06-03`, `2026-06-03T17:30`, `2026-06-03T17:30:00Z`, `2026/06/03`. What looks like a date
-/// and is none, or may be read in two ways, is unreadable.
+/// `2026-06-03`, `2026-06-03T17:30`, `2026-06-03T17:30:00Z`, `2026/06/03`. A word that looks like a
+/// date and is none, or may be read in two ways, is unreadable.
 pub(crate) fn iso(sentence: &Sentence, at: usize) -> Read {
     let word = sentence.word(at)?;
     let digits = word.bytes().take_while(u8::is_ascii_digit).count();
@@ -176,19 +182,19 @@ pub(crate) fn iso(sentence: &Sentence, at: usize) -> Read {
     Some((1, Some(hit)))
 }
 
-/// A number of units at a place, in digits or in words.
+/// A number of units at a word, in digits or in words.
 pub(crate) fn amount(
     sentence: &Sentence,
     at: usize,
     language: &Language,
 ) -> Option<(usize, i64, Unit)> {
-    let told = language
+    let phrases = language
         .times
         .distances
         .iter()
         .filter_map(|(phrase, n, unit)| Some((sentence.phrase(at, phrase)?, *n, *unit)));
-    if let Some(told) = told.max_by_key(|(len, ..)| *len) {
-        return Some(told);
+    if let Some(longest) = phrases.max_by_key(|(len, ..)| *len) {
+        return Some(longest);
     }
     let (len, count) = number(sentence, at, language)?;
     let unit = language
@@ -197,6 +203,7 @@ pub(crate) fn amount(
     Some((len + 1, count, unit))
 }
 
+/// A number at a word, in digits or in words.
 fn number(sentence: &Sentence, at: usize, language: &Language) -> Option<(usize, i64)> {
     let word = sentence.word(at)?;
     if let Some(count) = word.parse::<i64>().ok().filter(|_| word.len() <= 4) {
@@ -225,7 +232,7 @@ fn distance(sentence: &Sentence, at: usize, context: &Context<'_>) -> Read {
     if let Some(more) = back.or(ahead_of).filter(|_| joined) {
         let sign = if back.is_some() { -1 } else { 1 };
         let start = end + more;
-        let told = days::at(sentence, start, context);
+        let day = days::at(sentence, start, context);
         let Some((
             days,
             Some(Hit::Day {
@@ -233,9 +240,9 @@ fn distance(sentence: &Sentence, at: usize, context: &Context<'_>) -> Read {
                 hour,
                 weight,
             }),
-        )) = told
+        )) = day
         else {
-            // "two days before the deadline": known to somebody else only.
+            // "two days before the deadline": the text does not say when that is.
             return Some((within + len + more, Some(Hit::Unreadable)));
         };
         let moved = moved(date, sign * count, unit).map(|date| Hit::Day {
@@ -251,7 +258,8 @@ fn distance(sentence: &Sentence, at: usize, context: &Context<'_>) -> Read {
     (within > 0).then(|| (within + len, Some(ahead(context, count, unit))))
 }
 
-/// So far from now: hours and minutes to the minute, days and more at the usual time of that day.
+/// The time at a distance from now: hours and minutes to the minute, days and more at the usual
+/// hour of that day.
 fn ahead(context: &Context<'_>, count: i64, unit: Unit) -> Hit {
     let minutes = match unit {
         Unit::Minute => 1,
@@ -268,6 +276,7 @@ fn ahead(context: &Context<'_>, count: i64, unit: Unit) -> Hit {
     Hit::Exact(context.now.timestamp().as_millisecond() + count * minutes * 60_000)
 }
 
+/// The date `count` units after a date; before it, if negative.
 pub(crate) fn moved(date: Date, count: i64, unit: Unit) -> Option<Date> {
     let span = jiff::Span::new();
     let span = match unit {
@@ -281,6 +290,7 @@ pub(crate) fn moved(date: Date, count: i64, unit: Unit) -> Option<Date> {
     date.checked_add(span.ok()?).ok()
 }
 
+/// The longest name at a word, with its value.
 pub(super) fn named(sentence: &Sentence, at: usize, names: &[(&str, i64)]) -> Option<(usize, i8)> {
     let found = names
         .iter()
@@ -288,8 +298,8 @@ pub(super) fn named(sentence: &Sentence, at: usize, names: &[(&str, i64)]) -> Op
     found.max_by_key(|(len, _)| *len)
 }
 
-/// Whether a word stands at `at`, without a mark before it, that something before it can belong to:
-/// a noun.
+/// Whether the word at `at` is a noun that the words before it can belong to, without a mark
+/// between.
 pub(crate) fn counts(sentence: &Sentence, at: usize, language: &Language) -> bool {
     let Some(word) = sentence.words.get(at).filter(|word| word.gap == Gap::Space) else {
         return false;

@@ -1,5 +1,6 @@
-//! Owns e-mail addresses: what one looks like in running text, and what only looks like one (logins
-//! in URLs, versions of packages, names of files and of units). It may not look anything up.
+//! Owns the recognition of e-mail addresses in running text, and of what only looks like one
+//! (logins in URLs, versions of packages, names of files and of units). It makes no network or DNS
+//! lookups.
 
 use super::PiiKind;
 use super::view::{Found, View, joins};
@@ -7,17 +8,17 @@ use super::view::{Found, View, joins};
 const LOCAL_BYTES_MAX: usize = 128;
 const DOMAIN_BYTES_MAX: usize = 253;
 const TLD_CHARS_MAX: usize = 24;
-/// How far back a URL's scheme is looked for.
+/// Bytes before an address that are searched for the scheme of a URL.
 const SCHEME_BYTES_MAX: usize = 128;
 
-/// Last labels that name a file or a unit of systemd; none is a top-level domain.
+/// Last labels that are the ending of a file or a systemd unit; none is a top-level domain.
 const NO_DOMAINS: [&str; 26] = [
     "png", "jpg", "jpeg", "gif", "svg", "webp", "css", "js", "ts", "json", "yaml", "yml", "toml",
     "txt", "log", "gz", "tgz", "whl", "jar", "service", "timer", "socket", "target", "mount",
     "slice", "path",
 ];
 
-/// The address that begins here.
+/// The e-mail address that begins at `at`, unless it is a repository address or the login of a URL.
 pub(super) fn email(view: &View<'_>, at: usize) -> Option<Found> {
     let text = view.rest(at);
     let mut near = text
@@ -45,7 +46,7 @@ fn is_local(c: char) -> bool {
     joins(c) || matches!(c, '.' | '+' | '-' | '%' | '\'' | '&')
 }
 
-/// The longest domain that a text begins with: labels up to one of letters alone.
+/// The longest domain at the start of a text: labels up to one that can be a top-level domain.
 fn domain(text: &str) -> Option<&str> {
     let mut end = None;
     let mut begin = 0;
@@ -62,7 +63,7 @@ fn domain(text: &str) -> Option<&str> {
         if label.is_empty() || label.starts_with('-') || begin + run > DOMAIN_BYTES_MAX {
             break;
         }
-        // What follows a hyphen may be the sentence's own.
+        // The text after a hyphen may belong to the sentence ("example.com-based").
         let head = label.split('-').next().unwrap_or(label);
         if begin > 0 && is_top(label) {
             end = Some(begin + run);
@@ -92,7 +93,7 @@ fn is_top(label: &str) -> bool {
         || (2..=TLD_CHARS_MAX).contains(&chars) && label.chars().all(|c| c.is_alphabetic())
 }
 
-/// Whether the text leads into the login of a URL: a scheme, and no path yet.
+/// Whether the text before an address makes it the login of a URL: a scheme and no path after it.
 fn is_login(before: &str) -> bool {
     let near = before
         .char_indices()

@@ -1,14 +1,14 @@
 //! Owns the reading of numbers as people write them: groups of digits with one separator between
-//! two. It may not judge what a number is.
+//! two groups. It does not judge what a number is.
 
 use super::view::View;
 
-/// More groups than any pattern has.
+/// Groups read at most; no pattern has more.
 const GROUPS_MAX: usize = 8;
-/// More digits than any pattern has in one group.
+/// Digits read of one group at most; no pattern has more.
 const GROUP_DIGITS_MAX: usize = 24;
 
-/// Groups of digits from one place on.
+/// The groups of digits that begin at one offset of a text.
 pub(super) struct Groups<'t> {
     text: &'t str,
     at: usize,
@@ -16,14 +16,14 @@ pub(super) struct Groups<'t> {
 }
 
 struct Part {
-    /// What divides it from the one before, in its plain form; a space for the first.
+    /// The separator before this group in its plain form; a space for the first group.
     separator: char,
     begin: usize,
     end: usize,
 }
 
 impl<'t> Groups<'t> {
-    /// Those that begin at a place.
+    /// Reads the groups that begin at an offset.
     pub(super) fn read(view: &View<'t>, at: usize) -> Groups<'t> {
         let text = view.rest(at);
         let mut parts = Vec::new();
@@ -55,12 +55,12 @@ impl<'t> Groups<'t> {
         Groups { text, at, parts }
     }
 
-    /// The lengths of all groups.
+    /// The number of digits of each group.
     pub(super) fn lens(&self) -> impl Iterator<Item = usize> {
         self.parts.iter().map(|part| part.end - part.begin)
     }
 
-    /// The digits of the first `count` groups, and where they end in the text.
+    /// The digits of the first `count` groups, and the offset in the text where they end.
     pub(super) fn first(&self, count: usize) -> Option<(String, usize)> {
         let digits = self
             .parts
@@ -71,7 +71,8 @@ impl<'t> Groups<'t> {
         Some((digits, self.at + self.parts.get(count.checked_sub(1)?)?.end))
     }
 
-    /// The same, if they have these lengths and these separators in between.
+    /// The digits and end of the first groups, if they have these lengths and these separators
+    /// between them.
     pub(super) fn shaped(&self, lens: &[usize], separators: &str) -> Option<(String, usize)> {
         let fits = self.parts.len() >= lens.len()
             && self
@@ -88,18 +89,19 @@ impl<'t> Groups<'t> {
         if fits { self.first(lens.len()) } else { None }
     }
 
-    /// The same for groups that all have the same separator between them.
+    /// The digits and end of the first groups, if they have these lengths and the same separator
+    /// everywhere, one of `separators`.
     pub(super) fn evenly(&self, lens: &[usize], separators: &str) -> Option<(String, usize)> {
-        let one = self
+        let separator = self
             .separator(lens.len())
-            .filter(|&one| lens.len() < 2 || separators.contains(one))?;
+            .filter(|&separator| lens.len() < 2 || separators.contains(separator))?;
         self.shaped(
             lens,
-            &String::from_iter(std::iter::repeat_n(one, lens.len() - 1)),
+            &String::from_iter(std::iter::repeat_n(separator, lens.len() - 1)),
         )
     }
 
-    /// What stands between the first groups, if it is always the same.
+    /// The separator between the first `count` groups, if it is the same everywhere.
     pub(super) fn separator(&self, count: usize) -> Option<char> {
         let mut separators = self
             .parts
@@ -107,12 +109,12 @@ impl<'t> Groups<'t> {
             .iter()
             .skip(1)
             .map(|part| part.separator);
-        let one = separators.next().unwrap_or(' ');
-        separators.all(|other| other == one).then_some(one)
+        let first = separators.next().unwrap_or(' ');
+        separators.all(|other| other == first).then_some(first)
     }
 }
 
-/// A separator in its plain form: typesetters have many spaces and hyphens.
+/// A separator in its plain form: typography has several spaces and hyphens.
 pub(super) fn plain_separator(c: char) -> Option<char> {
     match c {
         ' ' | '\u{A0}' | '\u{2009}' | '\u{202F}' => Some(' '),

@@ -1,13 +1,13 @@
-//! The discipline of a workshop's memory: it holds what was learned, never a mirror of the people
-//! and the traffic it was learned from. This module finds and masks what tells a person (PII), and
-//! recognises payloads that are traces rather than memory. It may not decide what becomes of them,
-//! and it keeps no text.
+//! Owns the rule that a workshop memory holds what was learned, and no copy of the people and the
+//! traffic it was learned from (`non_mirror`). This module finds and masks personal data (PII), and
+//! recognises payloads that are traces rather than memory. It does not decide whether they are
+//! refused or masked, and it keeps no text.
 //!
 //! A finding must be beyond reasonable doubt: a shape of its own, and a check digit where there is
 //! one. Plain numbers, dates, versions and ids pass. Network addresses are no PII here: memories
 //! about machines are made of them.
 //!
-//! Everything is linear in the text: each pattern begins at one place and looks a bounded way
+//! Everything is linear in the text: each pattern begins at one offset and looks a bounded distance
 //! ahead.
 
 mod contact;
@@ -29,28 +29,26 @@ use std::sync::LazyLock;
 use regex::Regex;
 use view::{Found, View};
 
-/// How far any pattern looks ahead, in bytes.
+/// The most bytes that any pattern looks ahead.
 const AHEAD_BYTES_MAX: usize = 512;
 /// The longest pseudonym that a marker shows.
 const PSEUDONYM_CHARS_MAX: usize = 32;
 
-/// What kind of thing tells a person.
+/// The kinds of data that identify a person.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum PiiKind {
-    /// An e-mail address.
     Email,
-    /// A telephone number.
     Phone,
-    /// The number of a payment card.
+    /// The number of a payment card, with a valid check digit.
     Card,
-    /// The number of a bank account.
+    /// The international number of a bank account, with valid check digits.
     Iban,
-    /// A number that a state gave a person.
+    /// A number by which a state identifies a person, such as a tax or social security number.
     NationalId,
 }
 
 impl PiiKind {
-    /// The name as it stands in markers.
+    /// The name that markers show.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -63,20 +61,19 @@ impl PiiKind {
     }
 }
 
-/// Something in a text that tells a person.
+/// An occurrence of personal data in a text.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Pii {
-    /// Where it stands, in bytes.
+    /// The range of the occurrence in the text, in bytes.
     pub range: Range<usize>,
-    /// What it is.
     pub kind: PiiKind,
-    /// The same for every way to write it: an address in small letters; a number without
-    /// separators, with a plus in front if it was written with its country; an account or id in
-    /// capitals. Pseudonyms and subjects are computed from it.
+    /// The normal form, which is the same for every way to write the value: an address in lower
+    /// case; a number without separators, with a plus in front if it was written with its country;
+    /// an account or id in upper case. Pseudonyms and subjects are computed from it.
     pub normal: String,
 }
 
-/// The value itself is never shown.
+/// Prints range and kind, never the value itself.
 impl fmt::Debug for Pii {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Pii")
@@ -86,8 +83,7 @@ impl fmt::Debug for Pii {
     }
 }
 
-/// All PII of a text, in order, none overlapping another. Markers of redaction and of [`mask`] are
-/// left alone.
+/// All PII of a text, in order, without overlaps. Markers of redaction and of [`mask`] are skipped.
 #[must_use]
 pub fn find_pii(text: &str) -> Vec<Pii> {
     let mut found = Vec::new();
@@ -96,7 +92,8 @@ pub fn find_pii(text: &str) -> Vec<Pii> {
         let (Some(whole), pseudonym) = (marker.get(0), marker.get(1)) else {
             continue;
         };
-        // Whoever writes a number into a marker of their own does not get it past us.
+        // A marker that a caller wrote with a number in place of a pseudonym is searched like any
+        // text.
         if sabotage!(
             "numbers-pass-in-markers-of-their-own",
             pseudonym
@@ -111,16 +108,16 @@ pub fn find_pii(text: &str) -> Vec<Pii> {
     found
 }
 
-/// The text with `[PII:<kind>:<pseudonym>]` in place of each finding, and what was found: each
-/// value once, in the order of first appearance. Masking what is masked changes nothing. Of a
-/// pseudonym, ASCII letters, digits, `-` and `_` are kept.
+/// Replaces each finding by `[PII:<kind>:<pseudonym>]`. Returns the masked text and the values
+/// found, each once, in the order of first appearance. Masking a masked text changes nothing. Of a
+/// pseudonym, only ASCII letters, digits, `-` and `_` are shown.
 pub fn mask(
     text: &str,
     pseudonym: impl Fn(PiiKind, &str) -> String,
 ) -> (String, Vec<(PiiKind, String)>) {
     let mut masked = String::with_capacity(text.len());
     let mut values = Vec::new();
-    let mut seen = HashSet::new();
+    let mut masked_values = HashSet::new();
     let mut from = 0;
     for Pii {
         range,
@@ -135,7 +132,7 @@ pub fn mask(
             fit(&pseudonym(kind, &normal))
         ));
         from = range.end;
-        if seen.insert((kind, normal.clone())) {
+        if masked_values.insert((kind, normal.clone())) {
             values.push((kind, normal));
         }
     }
@@ -149,30 +146,30 @@ static MARKER: LazyLock<Regex> = LazyLock::new(|| {
         .expect("a constant pattern compiles")
 });
 
-/// What a marker can show of a pseudonym; nothing, if that would itself be PII.
+/// The part of a pseudonym that a marker can show; empty if that would itself be PII.
 fn fit(pseudonym: &str) -> String {
     let fits = |c: &char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_');
-    let kept: String = pseudonym
+    let shown: String = pseudonym
         .chars()
         .filter(fits)
         .take(PSEUDONYM_CHARS_MAX)
         .collect();
-    if search(&kept, 0..kept.len()).is_empty() {
-        kept
+    if search(&shown, 0..shown.len()).is_empty() {
+        shown
     } else {
         String::new()
     }
 }
 
-/// All PII in a stretch between two markers.
+/// Finds all PII in a stretch between two markers.
 ///
-/// A finding will become a marker, and a marker ends what stands beside it. So the text before a
-/// finding is looked at once more as it will end then: otherwise masking could bring forth what it
-/// did not see the first time.
+/// A finding will become a marker, and a marker is a boundary for the text beside it. So the text
+/// before a finding is searched again with its new end: otherwise masking could expose PII that the
+/// first search did not see.
 fn search(text: &str, stretch: Range<usize>) -> Vec<Pii> {
     let mut found = Vec::new();
-    let mut open = vec![(View::new(text, stretch.clone()), stretch.start)];
-    while let Some((mut view, start)) = open.pop() {
+    let mut pending = vec![(View::new(text, stretch.clone()), stretch.start)];
+    while let Some((mut view, start)) = pending.pop() {
         let mut at = start;
         while let Some(begin) = view.next_start(at) {
             let Some(Found { end, kind, normal }) = detect(&view, begin) else {
@@ -182,7 +179,7 @@ fn search(text: &str, stretch: Range<usize>) -> Vec<Pii> {
             let before = view.until(begin);
             sabotage!(
                 "what-a-mask-uncovers-stays",
-                open.push((before, before.floor(begin.saturating_sub(AHEAD_BYTES_MAX))))
+                pending.push((before, before.floor(begin.saturating_sub(AHEAD_BYTES_MAX))))
             );
             found.push(Pii {
                 range: begin..end,
@@ -196,7 +193,7 @@ fn search(text: &str, stretch: Range<usize>) -> Vec<Pii> {
     found
 }
 
-/// The one that begins here. Those with the most telling shape are asked first.
+/// The PII that begins at `at`, if any. The most distinctive patterns are tried first.
 fn detect(view: &View<'_>, at: usize) -> Option<Found> {
     match view.rest(at).as_bytes().first()? {
         b'+' | b'(' => phone::with_prefix(view, at),

@@ -1,12 +1,13 @@
-//! Owns numbers of payment cards and bank accounts, with their check digits. It may not accept one
-//! whose check fails.
+//! Owns numbers of payment cards and bank accounts, with their check digits. A number whose check
+//! fails is not accepted.
 
 use super::PiiKind;
 use super::groups::{Groups, plain_separator};
 use super::view::{Found, View};
 use crate::sabotage;
 
-/// How cards are grouped, the longest first; else they are written in one run.
+/// The groups in which card numbers are written, the longest first; otherwise they are written in
+/// one run.
 const CARD_SHAPES: [&[usize]; 5] = [
     &[4, 4, 4, 4, 3],
     &[4, 4, 4, 4],
@@ -15,7 +16,7 @@ const CARD_SHAPES: [&[usize]; 5] = [
     &[4, 3, 3, 3],
 ];
 
-/// The card that begins here.
+/// The card number that begins at `at`, grouped or in one run.
 pub(super) fn card(view: &View<'_>, at: usize, groups: &Groups<'_>) -> Option<Found> {
     if !view.begins_number(at) {
         return None;
@@ -57,7 +58,8 @@ fn is_card(digits: &str) -> bool {
     known && sabotage!("any-sixteen-digits-are-a-card", luhn(digits), true)
 }
 
-/// From the right, every second digit counts double; the sum is a multiple of ten.
+/// The Luhn check: from the right, every second digit counts double, and the sum is a multiple of
+/// ten.
 fn luhn(digits: &str) -> bool {
     let value = |(place, byte): (usize, u8)| {
         let digit = u32::from(byte - b'0');
@@ -70,21 +72,21 @@ fn luhn(digits: &str) -> bool {
     digits.bytes().rev().enumerate().map(value).sum::<u32>() % 10 == 0
 }
 
-/// Thirteen digits that begin like a card are on many goods: there, the places count once and three
-/// times.
+/// Whether thirteen digits are an EAN barcode, which can begin like a card number: its digits count
+/// once and three times in turn.
 fn is_barcode(digits: &str) -> bool {
     let value =
         |(place, byte): (usize, u8)| u32::from(byte - b'0') * if place % 2 == 0 { 1 } else { 3 };
     digits.len() == 13 && digits.bytes().enumerate().map(value).sum::<u32>() % 10 == 0
 }
 
-/// The length of an account's number, country by country.
+/// The length of an IBAN for each country.
 const IBAN_LENS: &str = "AD24 AE23 AL28 AT20 AZ28 BA20 BE16 BG22 BH22 BI27 BR29 BY28 CH21 CR22 CY28 CZ24 DE22 DJ27 DK18 DO28 EE20 \
     EG29 ES24 FI18 FK18 FO18 FR27 GB22 GE22 GI23 GL18 GR27 GT28 HN28 HR21 HU28 IE22 IL23 IQ23 IS26 IT27 JO30 KW30 KZ20 LB28 LC32 \
     LI21 LT20 LU20 LV21 LY25 MC27 MD24 ME22 MK19 MN20 MR27 MT31 MU30 NI28 NL18 NO15 OM23 PK24 PL28 PS29 PT25 QA29 RO24 RS22 RU33 \
     SA24 SC31 SD18 SE24 SI19 SK24 SM27 SO23 ST25 SV28 TL23 TN24 TR26 UA29 VA22 VG24 XK20 YE30";
 
-/// The account that begins here: in one run, or in groups of four.
+/// The IBAN that begins at `at`: in one run, or in groups of four.
 pub(super) fn iban(view: &View<'_>, at: usize) -> Option<Found> {
     let text = view.rest(at);
     let country = text
@@ -133,7 +135,8 @@ pub(super) fn iban(view: &View<'_>, at: usize) -> Option<Found> {
     })
 }
 
-/// The number with its head moved behind and letters as 10 to 35, modulo 97.
+/// The check value of an IBAN: the number modulo 97, with its first four characters moved to the
+/// end and letters as 10 to 35.
 fn remainder(iban: &str) -> u32 {
     let (head, tail) = iban.split_at(4);
     tail.chars()

@@ -1,11 +1,12 @@
-//! Owns numbers that states give to persons: only those whose shape and check make a chance hit
-//! rare. It may not accept one whose check fails.
+//! Owns the national ids of persons: only those whose shape and check make a chance match rare. An
+//! id whose check fails is not accepted.
 
 use super::PiiKind;
 use super::groups::Groups;
 use super::view::{Found, View};
 
-/// The number of digits that begins here: USA, Germany, France, Brazil, Spain, Finland, China.
+/// The national id of digits that begins at `at`: USA, Germany, France, Brazil, Spain, Finland,
+/// China.
 pub(super) fn number(view: &View<'_>, at: usize, groups: &Groups<'_>) -> Option<Found> {
     if !view.begins_number(at) {
         return None;
@@ -31,7 +32,8 @@ pub(super) fn number(view: &View<'_>, at: usize, groups: &Groups<'_>) -> Option<
     })
 }
 
-/// The id that begins with a letter here: Spain's foreigners, Italy, the United Kingdom.
+/// The national id that begins with a letter at `at`: Spain's foreigners, Italy, the United
+/// Kingdom.
 pub(super) fn with_letters(view: &View<'_>, at: usize) -> Option<Found> {
     let (normal, end) = ascii(view, at, 9, is_spanish)
         .or_else(|| ascii(view, at, 16, is_italian))
@@ -43,7 +45,7 @@ pub(super) fn with_letters(view: &View<'_>, at: usize) -> Option<Found> {
     })
 }
 
-/// Numbers whose check is a letter (in China, sometimes).
+/// An id of digits whose check is a letter (in China, sometimes).
 fn ending_in_a_letter(view: &View<'_>, at: usize) -> Option<(String, usize)> {
     let spanish = || {
         let (number, letter) = view
@@ -60,7 +62,7 @@ fn ending_in_a_letter(view: &View<'_>, at: usize) -> Option<(String, usize)> {
         .or_else(|| ascii(view, at, 18, is_chinese))
 }
 
-/// The next bytes, if they are a word of this length that passes a check.
+/// The word of `len` bytes at `at` in upper case, if it passes a check.
 fn ascii(
     view: &View<'_>,
     at: usize,
@@ -71,17 +73,19 @@ fn ascii(
     (check(word) && view.closes(at + len)).then(|| (word.to_ascii_uppercase(), at + len))
 }
 
-/// Whether no further part is joined to a number: ids of orders and parts are longer.
+/// Whether no further part is joined to a number on either side: ids of orders and parts are
+/// longer.
 pub(super) fn stands_alone(view: &View<'_>, at: usize, end: usize) -> bool {
     let mut ahead = view.rest(end).chars();
-    let runs_on = matches!(ahead.next(), Some('-' | '.' | '/' | ':'))
+    let continues = matches!(ahead.next(), Some('-' | '.' | '/' | ':'))
         && ahead.next().is_some_and(|c| c.is_ascii_alphanumeric());
     let joined = view
         .before(at)
         .ends_with(['-', '.', '/', '#', '$', '€', '£', '\\', '+']);
-    !runs_on && !joined
+    !continues && !joined
 }
 
+/// Whether an area, group and serial number of the USA were ever issued.
 fn is_social_security(digits: &str) -> bool {
     let area = &digits[..3];
     let group = &digits[3..5];
@@ -89,8 +93,8 @@ fn is_social_security(digits: &str) -> bool {
     area != "000" && area != "666" && !area.starts_with('9') && group != "00" && serial != "0000"
 }
 
-/// Eleven digits: among the first ten, one comes two or three times and no other more than once;
-/// the last is ISO 7064's.
+/// A German tax id. Eleven digits: among the first ten, one digit occurs two or three times and no
+/// other more than once; the last is the check digit of ISO 7064.
 fn is_german_tax(digits: &str) -> bool {
     if digits.len() != 11 || digits.starts_with('0') {
         return false;
@@ -109,7 +113,7 @@ fn is_german_tax(digits: &str) -> bool {
     matches!(repeated[..], [2 | 3]) && (11 - product) % 10 == values[10]
 }
 
-/// Sex, year, month, place, order, and a key of two digits.
+/// A French social security number: sex, year, month, place, order, and a key of two digits.
 fn is_french(digits: &str) -> bool {
     let part =
         |range: std::ops::Range<usize>| digits.get(range).and_then(|part| part.parse::<u64>().ok());
@@ -121,7 +125,7 @@ fn is_french(digits: &str) -> bool {
             .is_some_and(|(number, key)| 97 - number % 97 == key)
 }
 
-/// Nine digits and two checks, each over all before it.
+/// A Brazilian CPF: nine digits and two check digits, each over all digits before it.
 fn is_brazilian(digits: &str) -> bool {
     let value = |byte: u8| u32::from(byte - b'0');
     let check = |len: usize| {
@@ -139,7 +143,8 @@ fn is_brazilian(digits: &str) -> bool {
         && check(10) == value(bytes[10])
 }
 
-/// Eight digits (or a letter for the first) and the letter of their remainder.
+/// A Spanish DNI or NIE: eight digits (or a letter for the first) and the letter of their
+/// remainder.
 fn is_spanish(word: &str) -> bool {
     let (number, letter) = word.split_at(8);
     let number = match number.as_bytes()[0] {
@@ -156,7 +161,8 @@ fn is_spanish(word: &str) -> bool {
             .is_ok_and(|number| letters[number % 23] == letter.as_bytes()[0])
 }
 
-/// The day of birth, a sign of the century, three digits, and the letter of the remainder.
+/// A Finnish personal id: the day of birth, a sign for the century, three digits, and the letter of
+/// the remainder.
 fn is_finnish(word: &str) -> bool {
     let (birth, tail) = word.split_at(6);
     let digits = [birth, &tail[1..4]].concat();
@@ -174,7 +180,8 @@ fn is_finnish(word: &str) -> bool {
         })
 }
 
-/// Place, day of birth, order, and a check that may be ten, which is written X.
+/// A Chinese resident id: place, day of birth, order, and a check that may be ten, which is written
+/// X.
 fn is_chinese(word: &str) -> bool {
     let (number, check) = word.split_at(17);
     let day = |range: std::ops::Range<usize>, min: u32, max: u32| {
@@ -197,12 +204,13 @@ fn is_chinese(word: &str) -> bool {
             == check.as_bytes()[0].to_ascii_uppercase()
 }
 
-/// What each character counts on an odd place: digits, then letters.
+/// The check value of each digit or letter at an odd position of an Italian tax code.
 const ITALIAN_ODD: [u32; 26] = [
     1, 0, 5, 7, 9, 13, 15, 17, 19, 21, 2, 4, 18, 20, 11, 3, 6, 8, 12, 14, 16, 10, 22, 25, 24, 23,
 ];
 
-/// Six letters of the name, day and place of birth, and a letter that checks all of it.
+/// An Italian tax code: six letters of the name, day and place of birth, and a letter that checks
+/// all of it.
 fn is_italian(word: &str) -> bool {
     let word = word.to_ascii_uppercase();
     let shaped = word.bytes().zip(b"AAAAAA00A00A000A").all(|(byte, shape)| {
@@ -231,8 +239,8 @@ fn is_italian(word: &str) -> bool {
             == value(word.as_bytes()[15])
 }
 
-/// Two letters, six digits and a letter, in one run or in pairs; there is no check, but many pairs
-/// of letters are not given.
+/// A British national insurance number: two letters, six digits and a letter, in one run or in
+/// pairs. It has no check digit, but many pairs of letters are never issued.
 fn british(view: &View<'_>, at: usize) -> Option<(String, usize)> {
     let text = view.rest(at);
     let paired = text.get(..13).filter(|text| {
@@ -243,7 +251,7 @@ fn british(view: &View<'_>, at: usize) -> Option<(String, usize)> {
     let written = paired.or_else(|| text.get(..9))?;
     let word = written.replace(' ', "");
     let bytes = word.as_bytes();
-    let given = word.is_ascii()
+    let is_issued = word.is_ascii()
         && bytes.len() == 9
         && bytes[..2]
             .iter()
@@ -253,5 +261,5 @@ fn british(view: &View<'_>, at: usize) -> Option<(String, usize)> {
         && bytes[2..8].iter().all(u8::is_ascii_digit)
         && (b'A'..=b'D').contains(&bytes[8]);
     let end = at + written.len();
-    (given && view.closes(end)).then_some((word, end))
+    (is_issued && view.closes(end)).then_some((word, end))
 }

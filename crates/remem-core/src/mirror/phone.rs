@@ -1,23 +1,24 @@
-//! Owns telephone numbers: with their country, and within a country where the way of writing leaves
-//! no doubt or the text says that it is one. It may not take a plain number, a date, a version, an
-//! id or a price for one.
+//! Owns telephone numbers: with the code of their country, or in national form where the way of
+//! writing leaves no doubt or a word in the text announces one. A plain number, a date, a version,
+//! an id or a price must not be taken for one.
 
 use super::PiiKind;
 use super::groups::{Groups, plain_separator};
 use super::national::stands_alone;
 use super::view::{Found, View, joins};
 
-/// Digits of a number with its country, unless [`LIMITS`] knows better.
+/// Fewest and most digits of a number with its country code, for countries that [`LIMITS`] does not
+/// list.
 const INTERNATIONAL: (usize, usize) = (9, 15);
-/// Fewest digits after a plus that are written in one run: smaller ones are amounts.
+/// Fewest digits after a plus that are written in one run: shorter ones are amounts.
 const RUN_DIGITS_MIN: usize = 10;
-/// Digits of a number after a word that announces it.
+/// Fewest and most digits of a number after a word that announces it.
 const ANNOUNCED: (usize, usize) = (7, 13);
-/// How far back that word is looked for.
+/// Bytes before a number that are searched for such a word.
 const WORD_BYTES_MAX: usize = 32;
 
-/// Countries and how many digits their numbers have, with the code: a longer number swallows what
-/// follows it.
+/// Country codes with the fewest and most digits of their numbers, the code included. Without the
+/// limit a number would swallow the digits that follow it.
 const LIMITS: [(&str, usize, usize); 34] = [
     ("1", 11, 11),
     ("7", 11, 11),
@@ -55,7 +56,7 @@ const LIMITS: [(&str, usize, usize); 34] = [
     ("420", 12, 12),
 ];
 
-/// Words that announce a number.
+/// Words that announce a telephone number.
 const WORDS: [&str; 33] = [
     "tel",
     "tel.",
@@ -92,7 +93,7 @@ const WORDS: [&str; 33] = [
     "फ़ोन",
 ];
 
-/// Groups of numbers that begin with a zero, by separator.
+/// The lengths of the groups of numbers that begin with a zero, by separator.
 const WITH_ZERO: [(&str, &[&[usize]]); 3] = [
     (
         "-",
@@ -141,7 +142,7 @@ const WITH_ZERO: [(&str, &[&[usize]]); 3] = [
     ),
 ];
 
-/// The number that begins with a plus or a bracket here.
+/// The telephone number that begins with a plus or a bracket at `at`.
 pub(super) fn with_prefix(view: &View<'_>, at: usize) -> Option<Found> {
     let (normal, end) = if view.rest(at).starts_with('+') {
         international(view, at)?
@@ -155,7 +156,7 @@ pub(super) fn with_prefix(view: &View<'_>, at: usize) -> Option<Found> {
     })
 }
 
-/// The number of a country that begins with a digit here.
+/// The telephone number in national form that begins with a digit at `at`.
 pub(super) fn national(view: &View<'_>, at: usize, groups: &Groups<'_>) -> Option<Found> {
     if !view.begins_number(at) {
         return None;
@@ -174,8 +175,7 @@ pub(super) fn national(view: &View<'_>, at: usize, groups: &Groups<'_>) -> Optio
     })
 }
 
-/// Ways of writing that only numbers of one region have: North America, mobiles of China and of
-/// France.
+/// A number in a grouping that only one region uses: North America, mobiles of China and of France.
 fn well_known(groups: &Groups<'_>) -> Option<(String, usize)> {
     let american = groups
         .evenly(&[3, 3, 4], "-.")
@@ -198,7 +198,7 @@ fn well_known(groups: &Groups<'_>) -> Option<(String, usize)> {
     american.or_else(with_one).or_else(chinese).or_else(french)
 }
 
-/// A zero before the area, in groups as they are common after one.
+/// A number with a zero before the area code, in a grouping that is common after one.
 fn with_zero(groups: &Groups<'_>) -> Option<(String, usize)> {
     let shaped = |(separator, shapes): &(&str, &[&[usize]])| {
         shapes
@@ -211,25 +211,25 @@ fn with_zero(groups: &Groups<'_>) -> Option<(String, usize)> {
         .filter(|(digits, _)| is_trunk(digits))
 }
 
-/// Whether digits stand right before, a space away: groups of a longer number, or a list.
+/// Whether digits precede, a space away: the number is then part of a longer one, or of a list.
 fn in_a_row(view: &View<'_>, at: usize) -> bool {
     let mut back = view.before(at).chars().rev();
     back.next().and_then(plain_separator) == Some(' ')
         && back.next().is_some_and(|c| c.is_ascii_digit())
 }
 
-/// One zero, then the area.
+/// Whether digits begin with the trunk prefix: one zero, then the area code.
 fn is_trunk(digits: &str) -> bool {
     matches!(digits.as_bytes(), [b'0', b'1'..=b'9', ..])
 }
 
-/// Ten digits of North America: neither area nor exchange begins with 0 or 1.
+/// Whether ten digits are a number of North America: neither area nor exchange begins with 0 or 1.
 fn is_american(digits: &str) -> bool {
     let bytes = digits.as_bytes();
     bytes.len() == 10 && bytes[0] >= b'2' && bytes[3] >= b'2'
 }
 
-/// Whether this is a whole number with its country's code.
+/// Whether digits are a complete number with its country code.
 fn is_international(digits: &str) -> bool {
     let (min, max) = limits(digits);
     !digits.starts_with('0')
@@ -237,6 +237,7 @@ fn is_international(digits: &str) -> bool {
         && (!digits.starts_with('1') || is_american(&digits[1..]))
 }
 
+/// The fewest and most digits of a number that begins with these digits.
 fn limits(digits: &str) -> (usize, usize) {
     LIMITS
         .iter()
@@ -244,8 +245,8 @@ fn limits(digits: &str) -> (usize, usize) {
         .map_or(INTERNATIONAL, |&(_, min, max)| (min, max))
 }
 
-/// A plus, then digits with at most two separators or brackets between two groups. `(0)` is said at
-/// home only.
+/// A number after a plus: digits with at most two separators or brackets between two groups. `(0)`,
+/// which is dialled only within the country, is skipped.
 fn international(view: &View<'_>, at: usize) -> Option<(String, usize)> {
     let text = view.rest(at);
     let mut digits = String::new();
@@ -270,7 +271,7 @@ fn international(view: &View<'_>, at: usize) -> Option<(String, usize)> {
         .then(|| (format!("+{digits}"), at + end))
 }
 
-/// The digits that a text begins with, as far as they matter.
+/// The digits that a text begins with; more than a number can have are not read.
 fn run(text: &str) -> &str {
     &text[..text
         .bytes()
@@ -279,7 +280,8 @@ fn run(text: &str) -> &str {
         .count()]
 }
 
-/// How many bytes of separators a text begins with: at most two characters, and not the `(0)`.
+/// The length in bytes of the separators that a text begins with: at most two characters, and not
+/// the `(0)`.
 fn separators(text: &str) -> usize {
     let divides = |c: char| plain_separator(c).is_some() || matches!(c, '(' | ')');
     text.char_indices()
@@ -289,7 +291,8 @@ fn separators(text: &str) -> usize {
         .sum()
 }
 
-/// Two zeros for the plus: only in groups, for a run of digits may be anything.
+/// A number with two zeros in place of the plus. It must be grouped, because a plain run of digits
+/// may be anything.
 fn with_zeros(view: &View<'_>, groups: &Groups<'_>) -> Option<(String, usize)> {
     let count = groups.lens().count();
     let separator = groups.separator(count)?;
@@ -306,7 +309,7 @@ fn with_zeros(view: &View<'_>, groups: &Groups<'_>) -> Option<(String, usize)> {
         })
 }
 
-/// `(030) 1234567`, `(555) 123-4567`, `(11) 91234-5678`.
+/// A number with its area code in brackets: `(030) 1234567`, `(555) 123-4567`, `(11) 91234-5678`.
 fn bracketed(view: &View<'_>, at: usize) -> Option<(String, usize)> {
     let text = view.rest(at + 1);
     let area = run(text);
@@ -341,7 +344,7 @@ fn bracketed(view: &View<'_>, at: usize) -> Option<(String, usize)> {
     rest.map(|(digits, end)| ([area, &digits].concat(), end))
 }
 
-/// A number after a word such as `Tel.:`, however it is grouped.
+/// A number after a word such as `Tel.:`, in any grouping but that of a date.
 fn announced(view: &View<'_>, at: usize, groups: &Groups<'_>) -> Option<(String, usize)> {
     let near = view
         .since(view.floor(at.saturating_sub(WORD_BYTES_MAX)))

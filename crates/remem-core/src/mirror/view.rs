@@ -1,10 +1,10 @@
-//! Owns the view of a text that patterns are given: a stretch between two markers, at whose ends
-//! words end. It may not know any pattern.
+//! Owns the view of a text that patterns search: a stretch between two markers, whose ends count as
+//! ends of words. It knows no pattern.
 
 use super::PiiKind;
 use std::ops::Range;
 
-/// A stretch of a text.
+/// A stretch of a text. Offsets are those of the whole text.
 #[derive(Clone, Copy)]
 pub(super) struct View<'t> {
     text: &'t str,
@@ -12,7 +12,7 @@ pub(super) struct View<'t> {
     to: usize,
 }
 
-/// What a pattern found at the place it was asked about.
+/// The match of a pattern that began at the offset it was tried at.
 pub(super) struct Found {
     pub(super) end: usize,
     pub(super) kind: PiiKind,
@@ -28,27 +28,27 @@ impl<'t> View<'t> {
         }
     }
 
-    /// The part before a place, which becomes its end.
+    /// The part of the view before an offset.
     pub(super) fn until(self, to: usize) -> View<'t> {
         View { to, ..self }
     }
 
-    /// The part from a place on, which becomes its beginning.
+    /// The part of the view from an offset on.
     pub(super) fn since(self, from: usize) -> View<'t> {
         View { from, ..self }
     }
 
-    /// What stands before a place.
+    /// The text of the view before an offset.
     pub(super) fn before(&self, at: usize) -> &'t str {
         &self.text[self.from..at]
     }
 
-    /// What stands from a place on.
+    /// The text of the view from an offset on.
     pub(super) fn rest(&self, at: usize) -> &'t str {
         &self.text[at..self.to]
     }
 
-    /// The last character boundary at or before a place, in this view.
+    /// The last character boundary at or before an offset, within this view.
     pub(super) fn floor(&self, at: usize) -> usize {
         (self.from..=at.max(self.from))
             .rev()
@@ -56,8 +56,8 @@ impl<'t> View<'t> {
             .unwrap_or(self.from)
     }
 
-    /// The next place where a pattern can begin: a letter, digit, plus or bracket that no word runs
-    /// into.
+    /// The next offset where a pattern can begin: a letter, digit, plus or bracket that does not
+    /// continue a word.
     pub(super) fn next_start(&self, from: usize) -> Option<usize> {
         let from = (from..=self.to).find(|&at| self.text.is_char_boundary(at))?;
         let mut inside = self.before(from).chars().next_back().is_some_and(joins);
@@ -72,24 +72,24 @@ impl<'t> View<'t> {
         None
     }
 
-    /// Whether no word runs on at a place.
+    /// Whether no word continues at an offset.
     pub(super) fn closes(&self, at: usize) -> bool {
         !self.rest(at).chars().next().is_some_and(joins)
     }
 
-    /// Whether a number that begins here is not the rest of a longer one (a decimal, a date, a
+    /// Whether a number at an offset is not the rest of a longer one (a decimal, a date, a
     /// version).
     pub(super) fn begins_number(&self, at: usize) -> bool {
-        let mut back = self.before(at).chars().rev();
-        let before = back.next();
+        let mut preceding = self.before(at).chars().rev();
+        let before = preceding.next();
         !(before.is_some_and(|c| matches!(c, '.' | ',' | '-' | '/' | ':'))
-            && back.next().is_some_and(|c| c.is_ascii_digit()))
+            && preceding.next().is_some_and(|c| c.is_ascii_digit()))
     }
 }
 
 /// Whether a character is part of a word in scripts that put spaces between words and mix with
-/// Latin letters. Others (kana, Han, Thai, Arabic) end a Latin word: an address often stands right
-/// beside them.
+/// Latin letters. Others (kana, Han, Thai, Arabic) end a Latin word: an address often follows or
+/// precedes them without a space.
 pub(super) fn joins(c: char) -> bool {
     match c {
         '\0'..='\x7F' => c.is_ascii_alphanumeric() || c == '_',

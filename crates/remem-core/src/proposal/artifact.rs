@@ -1,8 +1,8 @@
-//! The artifact of a proposal: its canonical bytes, the hash they are known by, and what they would
-//! install. Owns the rule of each kind; it installs nothing.
+//! The artifact of a proposal: its canonical bytes, their hash, and the object that they would
+//! install. Owns the rules of each kind; it installs nothing.
 //!
-//! What a person reviewed is what gets installed, so that the bytes are made once and looked up by
-//! their hash afterwards.
+//! The bytes are made once and looked up by their hash afterwards, so that exactly the reviewed
+//! bytes are installed.
 
 use super::Kind;
 use super::automation::Automation;
@@ -16,21 +16,22 @@ use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
 use std::collections::BTreeSet;
 
-/// Bytes of an artifact as canonical JSON.
+/// The largest artifact, in bytes of canonical JSON.
 pub const BYTES_MAX: usize = 256 * 1024;
-/// Levels of nesting: as deep as JSON from outside is read.
+/// The deepest nesting of an artifact: as deep as JSON from outside is read.
 const LEVELS_MAX: usize = 120;
-/// Agents or workflows of one pack.
+/// The most agents or workflows of one pack.
 const ITEMS_MAX: usize = 20;
 
-/// The bytes of a draft. Equal artifacts have equal bytes, in whatever order their keys were sent.
+/// The canonical bytes of a proposed object. Equal artifacts have equal bytes, in whatever order
+/// their keys were sent.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Artifact {
     text: String,
     sha256: String,
 }
 
-// An artifact can be as private as a memory.
+// An artifact can be as private as a memory, so it is not printed.
 impl std::fmt::Debug for Artifact {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Artifact")
@@ -41,7 +42,7 @@ impl std::fmt::Debug for Artifact {
 }
 
 impl Artifact {
-    /// Writes an artifact down.
+    /// Makes the canonical form of an artifact and checks its size and depth.
     pub fn new(map: &Map<String, Value>) -> Result<Artifact, Rejection> {
         let levels = 1 + map
             .values()
@@ -62,7 +63,7 @@ impl Artifact {
         Ok(Artifact { text, sha256 })
     }
 
-    /// What was stored; `None` unless it is an object that has this hash.
+    /// Restores a stored artifact; `None` unless it is a JSON object with this hash.
     #[must_use]
     pub fn from_stored(text: String, sha256: &str) -> Option<Artifact> {
         let whole = self::sha256(&text) == sha256
@@ -79,21 +80,21 @@ impl Artifact {
         &self.text
     }
 
-    /// SHA-256 of the text, hexadecimal.
+    /// The SHA-256 of the text, in hexadecimal.
     #[must_use]
     pub fn sha256(&self) -> &str {
         &self.sha256
     }
 
-    /// What the text says.
+    /// The artifact as a JSON object.
     #[must_use]
     pub fn map(&self) -> Map<String, Value> {
-        // Both ways to make one have seen that it is an object.
+        // Both constructors have checked that it is an object.
         serde_json::from_str(&self.text).unwrap_or_default()
     }
 }
 
-/// How deep a value is, looked at no deeper than `most`.
+/// The nesting depth of a value, measured no deeper than `most`.
 fn levels(value: &Value, most: usize) -> usize {
     let below = |value: &Value| levels(value, most.saturating_sub(1));
     match value {
@@ -104,7 +105,7 @@ fn levels(value: &Value, most: usize) -> usize {
     }
 }
 
-/// SHA-256, hexadecimal.
+/// The SHA-256 of a text, in hexadecimal.
 pub(super) fn sha256(text: &str) -> String {
     Sha256::digest(text.as_bytes())
         .iter()
@@ -112,8 +113,8 @@ pub(super) fn sha256(text: &str) -> String {
         .collect()
 }
 
-/// JSON with sorted keys. Sorted here and not by the map, whose order is a matter of how the
-/// program was built.
+/// Writes JSON with sorted keys. They are sorted here and not by the map, because the order of a
+/// map depends on how the program was built.
 pub(super) fn canonical(map: &Map<String, Value>) -> String {
     let mut text = String::new();
     write_map(map, &mut text);
@@ -148,35 +149,33 @@ fn write_value(value: &Value, into: &mut String) {
     }
 }
 
-/// What an artifact would install: everything in it has passed the rules of its kind.
+/// The object that an artifact would install; everything in it has passed the rules of its kind.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Installable {
-    /// Agents of one pack.
+    /// The agents of one pack.
     Agents {
-        /// The pack.
+        /// The name of the pack.
         pack: String,
-        /// Its version.
         version: String,
-        /// At least one.
+        /// The agents, at least one.
         agents: Vec<Agent>,
     },
-    /// Workflows of one pack.
+    /// The workflows of one pack.
     Workflows {
-        /// The pack.
+        /// The name of the pack.
         pack: String,
-        /// Its version.
         version: String,
-        /// At least one.
+        /// The workflows, at least one.
         workflows: Vec<Workflow>,
     },
-    /// A text with places to fill in.
+    /// A prompt with placeholders.
     Prompt(PromptTemplate),
-    /// Something that is started by the clock.
+    /// A workflow or agent that is started at given times.
     Automation(Automation),
 }
 
 impl Installable {
-    /// The name it is installed under.
+    /// The name that it is installed under.
     #[must_use]
     pub fn name(&self) -> &str {
         match self {
@@ -187,7 +186,7 @@ impl Installable {
     }
 }
 
-/// Holds an artifact against the rules of its kind. The error names a field and a rule, never a
+/// Checks an artifact against the rules of its kind. The error names a field and a rule, never a
 /// value.
 pub fn check(
     kind: Kind,

@@ -1,5 +1,5 @@
-//! The automation: a workflow or an agent that the clock starts. Owns what one says and when it is
-//! due; it reads no clock and starts nothing.
+//! The automation: a workflow or an agent that is started at given times. Owns its fields and the
+//! times at which it is due; it reads no clock and starts nothing.
 
 use super::fields::{self, bounded, closed, flag, invalid, optional_text};
 use crate::agent::is_agent_id;
@@ -21,56 +21,56 @@ const FIELDS: [&str; 7] = [
 ];
 const TITLE_CHARS_MAX: usize = 200;
 const ZONE_DEFAULT: &str = "UTC";
-/// Longer texts are no instant.
+/// A text that is longer than this is no instant.
 const INSTANT_CHARS_MAX: usize = 64;
 
-/// Something that the clock starts.
+/// A workflow or an agent that is started at given times.
 #[derive(Clone, PartialEq)]
 pub struct Automation {
-    /// Its name.
     pub id: String,
-    /// When it is due.
+    /// The times at which it is due.
     pub when: When,
-    /// What is started.
+    /// The workflow or agent that is started.
     pub target: Target,
-    /// What it is given.
+    /// The inputs of each run.
     pub inputs: Map<String, Value>,
-    /// Whether it is due at all.
+    /// False if it is never due.
     pub enabled: bool,
-    /// What people call it.
+    /// The name that people read.
     pub title: Option<String>,
 }
 
-/// What an automation starts.
+/// The workflow or agent that an automation starts.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Target {
-    /// A workflow of this name.
+    /// A workflow with this id.
     Workflow(String),
-    /// An agent of this name.
+    /// An agent with this id.
     Agent(String),
 }
 
-/// When an automation is due.
+/// The times at which an automation is due.
 #[derive(Clone, Debug)]
 pub enum When {
-    /// Again and again.
+    /// Repeatedly, by an interval or a cron line; the second value is the text that it was read
+    /// from.
     Timing(Box<Timing>, Written),
-    /// Once.
+    /// Once, at this instant.
     At(Timestamp),
 }
 
-/// How a timing was written.
+/// The text that a timing was read from.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Written {
-    /// The distance, or …
+    /// The interval, or …
     pub every: Option<String>,
     /// … the cron line.
     pub cron: Option<String>,
-    /// Whose clocks count.
+    /// The time zone of the rule.
     pub zone: String,
 }
 
-// A timing is what was written.
+// A timing is fully determined by its text.
 impl PartialEq for When {
     fn eq(&self, other: &When) -> bool {
         match (self, other) {
@@ -81,7 +81,7 @@ impl PartialEq for When {
     }
 }
 
-// Inputs and titles are what callers wrote.
+// Inputs and titles are texts of callers, so they are not printed.
 impl std::fmt::Debug for Automation {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Automation")
@@ -93,7 +93,7 @@ impl std::fmt::Debug for Automation {
 }
 
 impl Automation {
-    /// Checks what a caller brings. The error names a field and a rule, never a value.
+    /// Checks an automation from a caller. The error names a field and a rule, never a value.
     pub fn from_map(map: &Map<String, Value>, policy: &Policy) -> Result<Automation, Rejection> {
         let known = "has a field that is unknown; known are automationId, schedule, workflowId, agentId, inputs, enabled, title";
         closed(map, &FIELDS, "artifact", known)?;
@@ -134,7 +134,7 @@ impl Automation {
         })
     }
 
-    /// The automation as an artifact.
+    /// The automation as a JSON artifact.
     #[must_use]
     pub fn to_map(&self) -> Map<String, Value> {
         let mut map = Map::new();
@@ -152,7 +152,7 @@ impl Automation {
         map
     }
 
-    /// The first time it is due after `after`. Distances are counted from `anchor`.
+    /// The first instant after `after` at which it is due. Intervals are counted from `anchor`.
     #[must_use]
     pub fn next(&self, anchor: Timestamp, after: Timestamp) -> Option<Timestamp> {
         if self.enabled {
@@ -162,8 +162,8 @@ impl Automation {
         }
     }
 
-    /// The last time it was due after `after` and not after `now`: however many were missed, one is
-    /// made up for.
+    /// The last instant after `after` and not after `now` at which it was due. If several were
+    /// missed, only this one is made up for.
     #[must_use]
     pub fn latest(&self, anchor: Timestamp, after: Timestamp, now: Timestamp) -> Option<Timestamp> {
         let anchor = readable(anchor);
@@ -172,7 +172,7 @@ impl Automation {
     }
 }
 
-/// Instants that the calendar reaches: beyond them there is nothing to be due.
+/// Limits an instant to the range of the calendar: nothing is due beyond it.
 fn readable(at: Timestamp) -> Timestamp {
     Timestamp(at.0.clamp(-Timestamp::LAST.0, Timestamp::LAST.0))
 }
@@ -208,7 +208,7 @@ impl When {
         let zone = optional_text(map, "zone")?.unwrap_or(ZONE_DEFAULT);
         match (every, cron, at) {
             (None, None, Some(at)) => {
-                // An instant needs no zone; one that is wrong is a mistake all the same.
+                // An instant needs no zone; a wrong zone is an error all the same.
                 Timing::parse(Some("P1D"), None, zone)?;
                 let parsed = if at.len() <= INSTANT_CHARS_MAX {
                     at.parse::<jiff::Timestamp>().ok()

@@ -1,17 +1,17 @@
-//! Reading the fields of an artifact. A refusal names a field and a rule and repeats nothing that
-//! was sent.
+//! Readers for the fields of an artifact. An error names a field and a rule and repeats nothing
+//! that was sent.
 
 use crate::rejection::Rejection;
 use serde_json::{Map, Value};
 
-/// The rule that [`is_name`] holds names to.
+/// The rule in words that [`is_name`] checks.
 pub(super) const NAME: &str =
     "must be 1 to 128 lowercase letters, digits, _, dots and -, beginning with a letter";
 const VERSION: &str = "must be 1 to 64 letters, digits, dots, + and -, beginning with a digit";
 const NAME_CHARS_MAX: usize = 128;
 const VERSION_CHARS_MAX: usize = 64;
 
-/// Whether a text can name an artifact: 1–128 of `a-z 0-9 _ . -`, beginning with a letter.
+/// Returns true if a text can name an artifact: 1–128 of `a-z 0-9 _ . -`, beginning with a letter.
 #[must_use]
 pub fn is_name(text: &str) -> bool {
     text.len() <= NAME_CHARS_MAX
@@ -25,7 +25,7 @@ pub(super) fn invalid(field: &'static str, rule: &'static str) -> Rejection {
     Rejection::Invalid { field, rule }
 }
 
-/// Refuses fields that are not known.
+/// Refuses an object with unknown fields.
 pub(super) fn closed(
     map: &Map<String, Value>,
     known: &[&str],
@@ -39,7 +39,7 @@ pub(super) fn closed(
     }
 }
 
-/// A text that must be there.
+/// Reads a text field that is required.
 pub(super) fn text<'a>(
     map: &'a Map<String, Value>,
     field: &'static str,
@@ -47,7 +47,7 @@ pub(super) fn text<'a>(
     optional_text(map, field)?.ok_or(invalid(field, "is missing"))
 }
 
-/// A text that may be there.
+/// Reads a text field that is optional.
 pub(super) fn optional_text<'a>(
     map: &'a Map<String, Value>,
     field: &'static str,
@@ -59,7 +59,7 @@ pub(super) fn optional_text<'a>(
     }
 }
 
-/// A flag that may be there.
+/// Reads an optional boolean field.
 pub(super) fn flag(
     map: &Map<String, Value>,
     field: &'static str,
@@ -72,7 +72,7 @@ pub(super) fn flag(
     }
 }
 
-/// The name of an artifact.
+/// Reads the required name of an artifact.
 pub(super) fn name(map: &Map<String, Value>, field: &'static str) -> Result<String, Rejection> {
     let name = text(map, field)?;
     if is_name(name) {
@@ -82,7 +82,7 @@ pub(super) fn name(map: &Map<String, Value>, field: &'static str) -> Result<Stri
     }
 }
 
-/// The version of an artifact.
+/// Reads the required version of an artifact.
 pub(super) fn version(map: &Map<String, Value>) -> Result<String, Rejection> {
     let version = text(map, "version")?;
     let fits = version.len() <= VERSION_CHARS_MAX
@@ -97,7 +97,7 @@ pub(super) fn version(map: &Map<String, Value>) -> Result<String, Rejection> {
     }
 }
 
-/// A list of objects that must be there.
+/// Reads a required list of objects.
 pub(super) fn objects<'a>(
     map: &'a Map<String, Value>,
     field: &'static str,
@@ -123,7 +123,7 @@ pub(super) fn objects<'a>(
         .collect()
 }
 
-/// Refuses a text that is longer than it may be.
+/// Refuses a text that exceeds its limit in bytes.
 pub(super) fn bounded(field: &'static str, actual: usize, limit: usize) -> Result<(), Rejection> {
     let actual = actual as u64;
     let limit = limit as u64;

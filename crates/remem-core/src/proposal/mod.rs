@@ -1,11 +1,11 @@
-//! Proposals: reusable artifacts that the host drafts from what it saw, and that a person applies
-//! or does not. This file owns the lifecycle. A proposal is data and nothing else until it is
-//! applied; this module installs nothing and starts nothing.
+//! Proposals: reusable artifacts that the host drafts from past runs, and that a person applies or
+//! rejects. This file owns the lifecycle. A proposal is nothing but data until it is applied; this
+//! module installs nothing and starts nothing.
 //!
-//! * `artifact`: the bytes of a draft, their hash, and what they are good for.
-//! * `template`, `automation`: the two kinds of artifact that have no home elsewhere.
+//! * `artifact`: the bytes of a draft, their hash, and the object that they would install.
+//! * `template`, `automation`: the two kinds of artifact that are defined here.
 //! * `synthesis`: from traces to drafts.
-//! * `duplicate`: which draft repeats another one.
+//! * `duplicate`: finds the known artifact that a draft repeats.
 
 pub mod artifact;
 pub mod automation;
@@ -21,21 +21,21 @@ pub use fields::is_name;
 pub use synthesis::{RunTrace, Synthesised, ToolTrace, Traces, synthesise};
 pub use template::PromptTemplate;
 
-/// What a proposal would install.
+/// The kind of object that a proposal would install.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Kind {
-    /// Agents.
+    /// A pack of agents.
     AgentPack,
-    /// Workflows.
+    /// A pack of workflows.
     WorkflowChainPack,
-    /// A text with places to fill in.
+    /// A prompt with placeholders.
     PromptTemplate,
-    /// Something that is started by the clock.
+    /// A workflow or agent that is started at given times.
     Automation,
 }
 
 impl Kind {
-    /// Every kind.
+    /// All kinds, in the order of their declaration.
     pub const ALL: [Kind; 4] = [
         Kind::AgentPack,
         Kind::WorkflowChainPack,
@@ -54,48 +54,48 @@ impl Kind {
         }
     }
 
-    /// The kind of that name.
+    /// The kind with this name, if there is one.
     #[must_use]
     pub fn parse(text: &str) -> Option<Kind> {
         Kind::ALL.into_iter().find(|kind| kind.as_str() == text)
     }
 }
 
-/// How far a proposal has come.
+/// The state of a proposal in its lifecycle.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum State {
-    /// As it was drafted.
+    /// The proposal is as it was drafted.
     Draft,
-    /// Changed by a person since.
+    /// A person has changed it since it was drafted.
     Revised,
-    /// Installed. There is no way back: what is installed is removed where it lives.
+    /// Installed. This is final: an installed object is removed in its own place.
     Applied,
-    /// Turned down.
+    /// A reviewer has rejected it.
     Rejected,
-    /// Put away.
+    /// It was archived without being installed.
     Archived,
 }
 
-/// What a person can do to a proposal.
+/// An action of a person on a proposal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Step {
-    /// Change it.
+    /// Change its artifact or texts.
     Revise,
-    /// Install it.
+    /// Install the artifact of the proposal.
     Apply,
-    /// Turn it down.
+    /// Decide against the proposal.
     Reject,
-    /// Put it away.
+    /// Put it away without installing it.
     Archive,
 }
 
 impl Step {
-    /// Every step.
+    /// All actions, in the order of their declaration.
     pub const ALL: [Step; 4] = [Step::Revise, Step::Apply, Step::Reject, Step::Archive];
 }
 
 impl State {
-    /// Every state.
+    /// All states, in the order of their declaration.
     pub const ALL: [State; 5] = [
         State::Draft,
         State::Revised,
@@ -116,13 +116,13 @@ impl State {
         }
     }
 
-    /// The state of that name.
+    /// The state with this name, if there is one.
     #[must_use]
     pub fn parse(text: &str) -> Option<State> {
         State::ALL.into_iter().find(|state| state.as_str() == text)
     }
 
-    /// Where a step leads; `None` if it cannot be taken from here.
+    /// The state after an action; `None` if the action is not allowed in this state.
     #[must_use]
     pub fn after(self, step: Step) -> Option<State> {
         match (self, step) {
@@ -136,7 +136,7 @@ impl State {
         }
     }
 
-    /// Whether it waits for a person.
+    /// Returns true if it waits for a decision.
     #[must_use]
     pub fn is_open(self) -> bool {
         matches!(self, State::Draft | State::Revised)

@@ -1,18 +1,18 @@
-//! The prompt template: a text with places to fill in. Owns how places are written and how they are
-//! filled; it calls no model and reads no memory.
+//! The prompt template: a text with placeholders. Owns how placeholders are written and how they
+//! are filled; it calls no model and reads no memory.
 
 use super::fields::{self, bounded, closed, flag, invalid, objects};
 use crate::policy::Policy;
 use crate::rejection::Rejection;
 use serde_json::{Map, Value};
 
-/// Variables of one template.
+/// The most variables of one template.
 const VARIABLES_MAX: usize = 64;
 const VARIABLE_CHARS_MAX: usize = 128;
-/// Bytes of a text with its places filled in: a short text can ask for a long value many times.
+/// The largest rendered text, in bytes: a short template can repeat a long value many times.
 const RENDERED_BYTES_MAX: usize = 256 * 1024;
 
-/// A text with places to fill in, each written `{{name}}`.
+/// A text with placeholders, each written `{{name}}`.
 #[derive(Clone, PartialEq)]
 pub struct PromptTemplate {
     id: String,
@@ -21,18 +21,17 @@ pub struct PromptTemplate {
     variables: Vec<Variable>,
 }
 
-/// What a place can be filled with.
+/// A variable that fills placeholders.
 #[derive(Clone, PartialEq)]
 pub struct Variable {
-    /// Its name.
     pub name: String,
-    /// A caller must give it.
+    /// True if the caller must give a value.
     pub required: bool,
-    /// What stands there if nobody says; nothing if there is none.
+    /// The value if the caller gives none; without a default the placeholder becomes empty.
     pub default_value: Option<String>,
 }
 
-// A text can be as private as a memory.
+// The text can be as private as a memory, so it is not printed.
 impl std::fmt::Debug for PromptTemplate {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("PromptTemplate")
@@ -57,7 +56,7 @@ enum Piece<'a> {
 }
 
 impl PromptTemplate {
-    /// Checks what a caller brings. The error names a field and a rule, never a value.
+    /// Checks a template from a caller. The error names a field and a rule, never a value.
     pub fn from_map(
         map: &Map<String, Value>,
         policy: &Policy,
@@ -94,7 +93,7 @@ impl PromptTemplate {
         if variables.iter().enumerate().any(repeated) {
             return Err(invalid("variables", "must have unique names"));
         }
-        let places: Vec<&str> = pieces(&text)?
+        let placeholders: Vec<&str> = pieces(&text)?
             .into_iter()
             .filter_map(|piece| {
                 if let Piece::Place(name) = piece {
@@ -104,7 +103,7 @@ impl PromptTemplate {
                 }
             })
             .collect();
-        if !places
+        if !placeholders
             .iter()
             .all(|name| variables.iter().any(|variable| variable.name == *name))
         {
@@ -115,7 +114,7 @@ impl PromptTemplate {
         }
         if !variables
             .iter()
-            .all(|variable| places.contains(&variable.name.as_str()))
+            .all(|variable| placeholders.contains(&variable.name.as_str()))
         {
             return Err(invalid("variables", "must each be used in the text"));
         }
@@ -127,32 +126,32 @@ impl PromptTemplate {
         })
     }
 
-    /// Its name.
+    /// The name that it is installed under.
     #[must_use]
     pub fn id(&self) -> &str {
         &self.id
     }
 
-    /// Its version.
+    /// The version that its author gave it.
     #[must_use]
     pub fn version(&self) -> &str {
         &self.version
     }
 
-    /// The text, with its places.
+    /// The text with its placeholders.
     #[must_use]
     pub fn text(&self) -> &str {
         &self.text
     }
 
-    /// What its places can be filled with.
+    /// The variables that fill the placeholders.
     #[must_use]
     pub fn variables(&self) -> &[Variable] {
         &self.variables
     }
 
-    /// The text with its places filled. Values are put in as they are: a place inside a value is
-    /// only text.
+    /// The text with its placeholders filled. Values are inserted as they are: a placeholder inside
+    /// a value is only text.
     pub fn render(&self, values: &Map<String, Value>) -> Result<String, Rejection> {
         if !values
             .keys()

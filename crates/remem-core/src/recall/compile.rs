@@ -1,11 +1,11 @@
-//! compile: what a model is to know, as one text within a budget of tokens. First what always
-//! holds, in an order that does not depend on what was asked, so that its bytes stay the same and
-//! can be cached; then the hits, best first. May not rank, and never cuts an entry: it is there
-//! whole or not at all.
+//! compile: renders memory for a model as one text within a budget of tokens. First the standing
+//! entries, in an order that does not depend on the query, so that their bytes stay the same and
+//! can be cached; then the hits, best first. It does not rank, and never cuts an entry: an entry is
+//! included whole or not at all.
 //!
-//! Which kind a line is, its first characters say, and no text of an entry comes to stand there: `-
-//! [` begins an entry, two spaces and a mark are text that nobody vouches for, four spaces are
-//! further lines of a text, `---` parts the two sections.
+//! The first characters of a line show its kind, and no text of an entry can appear there: `- [`
+//! begins an entry, two spaces and a mark are untrusted text, four spaces are further lines of a
+//! text, `---` separates the two sections.
 
 use super::confidence::THRESHOLD;
 use super::fence;
@@ -16,33 +16,34 @@ use crate::trust::Trust;
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
 
-/// Between what always holds and the hits.
+/// The line between standing entries and hits.
 const RULE: &str = "---\n";
-/// Before further lines of a text. Longer than that of a fence, which therefore cannot be imitated.
+/// The indentation of further lines of a text. Longer than that of a fence, which therefore cannot
+/// be imitated.
 const INDENT: &str = "    ";
+/// The indentation of the lines of a fenced, untrusted text.
 const FENCE_INDENT: &str = "  ";
 
-/// A hit to be shown.
+/// A hit to include in the text for a model.
 #[derive(Clone, Copy, Debug)]
 pub struct Shown<'a> {
-    /// The entry.
     pub entry: &'a Entry,
-    /// How probable it is that it answers, if that is known; what is improbable is labelled so.
+    /// The probability that it answers the query, if known; an improbable hit is labelled "unsure".
     pub probability_ppm: Option<i64>,
 }
 
-/// The text for a model. Its `Debug` tells sizes only.
+/// The text for a model. Its `Debug` output has sizes only.
 #[derive(Clone, PartialEq, Eq, Default)]
 pub struct Block {
-    /// The text; every line of it ends.
+    /// The text; every line, also the last one, ends in a line break.
     pub text: String,
-    /// What the whole text counts.
+    /// The number of tokens of the whole text.
     pub tokens: usize,
     /// The entries in it, in order.
     pub ids: Vec<EntryId>,
-    /// So many bytes at the beginning do not depend on the hits.
+    /// The length in bytes of the beginning that does not depend on the hits.
     pub prefix_bytes: usize,
-    /// The entries that had no place, in the order they were given.
+    /// The entries that did not fit, in the order in which they were given.
     pub omitted: Vec<EntryId>,
 }
 
@@ -64,10 +65,10 @@ struct Piece<'a> {
     text: String,
 }
 
-/// The text of standing entries and hits, within `budget` tokens as `count` counts them. Procedures
-/// stand before facts, what is believed more before what is believed less, and then the oldest
-/// first; what nobody vouches for does not stand. Standing entries get at most half of the budget; hits get what they leave. Of each, the entries are as many as
-/// fit from the first one on (see [`fit`]).
+/// Renders standing entries and hits within `budget` tokens as `count` counts them. Standing
+/// entries are ordered: procedures before facts, more trusted before less trusted, then the oldest
+/// first; untrusted ones are left out. They get at most half of the budget; hits get the rest. Of
+/// each section, the entries are as many as fit from the first one on (see [`fit`]).
 #[must_use]
 pub fn compile(
     standing: &[&Entry],
@@ -76,7 +77,7 @@ pub fn compile(
     budget: usize,
 ) -> Block {
     let mut sorted: Vec<&Entry> = standing.to_vec();
-    // What nobody vouches for may be found; it never stands.
+    // An untrusted entry may be a hit, but is never a standing entry.
     sabotage!(
         "untrusted-text-stands",
         sorted.retain(|entry| !fence::is_untrusted(entry))
@@ -95,31 +96,31 @@ pub fn compile(
     add(&mut block, &pieces, "", count, budget / 2);
     block.prefix_bytes = block.text.len();
 
-    let mut there: BTreeSet<&EntryId> = sorted
+    let mut shown_ids: BTreeSet<&EntryId> = sorted
         .iter()
         .map(|entry| &entry.id)
         .filter(|id| block.ids.contains(id))
         .collect();
-    let fresh = hits.iter().filter(|hit| there.insert(&hit.entry.id));
+    let fresh = hits.iter().filter(|hit| shown_ids.insert(&hit.entry.id));
     let pieces: Vec<Piece<'_>> = fresh
         .map(|hit| piece(hit.entry, hit.probability_ppm))
         .collect();
     let rule = if block.text.is_empty() { "" } else { RULE };
     add(&mut block, &pieces, rule, count, budget);
 
-    let mut told: BTreeSet<&EntryId> = block.ids.iter().collect();
+    let mut listed: BTreeSet<&EntryId> = block.ids.iter().collect();
     let given = sorted
         .iter()
         .map(|entry| &entry.id)
         .chain(hits.iter().map(|hit| &hit.entry.id));
-    let omitted: Vec<EntryId> = given.filter(|id| told.insert(id)).cloned().collect();
+    let omitted: Vec<EntryId> = given.filter(|id| listed.insert(id)).cloned().collect();
     block.omitted = omitted;
     block
 }
 
-/// Adds the pieces that fit, after `rule`. The pieces are chosen by what each of them counts; then
-/// the whole text is counted, since a text may count more than its parts, and the last ones go
-/// until it is within the budget.
+/// Appends the pieces that fit, after `rule`. The pieces are chosen by their own token counts; then
+/// the whole text is counted, since a text may count more than its parts, and the last pieces are
+/// dropped until it is within the budget.
 fn add(
     block: &mut Block,
     pieces: &[Piece<'_>],
@@ -155,9 +156,9 @@ fn add(
     }
 }
 
-/// Which of a ranked list are returned within a budget: as many as fit from the first one on, where
-/// one that is larger than the whole budget is left out and does not end the list. Nothing after
-/// the first that no longer fits is returned, however small.
+/// The indices of a ranked list that are returned within a budget: as many as fit from the first
+/// one on. An item that is larger than the whole budget is left out and does not end the list.
+/// Nothing after the first item that no longer fits is returned, however small.
 #[must_use]
 pub fn fit(costs: &[usize], budget: usize) -> Vec<usize> {
     let mut left = budget;
@@ -176,6 +177,7 @@ pub fn fit(costs: &[usize], budget: usize) -> Vec<usize> {
     chosen
 }
 
+/// Renders one entry with its id, labels and text.
 fn piece<'a>(entry: &'a Entry, probability_ppm: Option<i64>) -> Piece<'a> {
     let head = format!(
         "- [{}] ({})",
@@ -211,7 +213,8 @@ fn piece<'a>(entry: &'a Entry, probability_ppm: Option<i64>) -> Piece<'a> {
     }
 }
 
-/// The kind, since when and until when, who said it, and whether it may be beside the point.
+/// The labels of an entry: its kind, its validity window, its trust, and "unsure" if it is
+/// improbable.
 fn labels(entry: &Entry, probability_ppm: Option<i64>) -> String {
     let (kind, begins) = match entry.typology {
         Typology::Episodic => ("event", "on"),
@@ -254,8 +257,8 @@ fn day(at: Timestamp) -> String {
     at.rfc3339().chars().take_while(|c| *c != 'T').collect()
 }
 
-/// An id that neither ends its brackets nor its line: ids are names of callers' own, and some hold
-/// brackets.
+/// An id escaped so that it ends neither its brackets nor its line: callers choose ids, and some
+/// contain brackets.
 fn plain(id: &EntryId) -> String {
     let safe =
         |c: char| !c.is_whitespace() && !fence::ends_line(c) && !['[', ']', '\\'].contains(&c);

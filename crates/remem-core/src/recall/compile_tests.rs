@@ -1,5 +1,5 @@
-//! Blocks are read back by the first characters of their lines: whatever entries say, the reader
-//! finds exactly what was put in.
+//! Blocks are read back by the first characters of their lines: whatever the text of entries, the
+//! reader finds exactly the entries that were put in.
 
 use super::*;
 use crate::entry::{Facets, RevRange, Tier};
@@ -51,7 +51,7 @@ fn count(text: &str) -> usize {
     text.len().div_ceil(4) + text.lines().count() / 5
 }
 
-/// What a careful reader makes of a block: the id, whether it is fenced, and the lines of each
+/// A block as a careful reader parses it: the id, whether it is fenced, and the lines of each
 /// entry.
 fn read(text: &str) -> Vec<(String, bool, Vec<String>)> {
     let mut found: Vec<(String, bool, Vec<String>)> = Vec::new();
@@ -217,7 +217,7 @@ fn a_list_ends_where_the_next_does_not_fit() {
 
 #[test]
 fn the_whole_is_counted_and_not_its_parts() {
-    // Lines are cheap alone and dear together.
+    // Lines count fewer tokens alone than together.
     let dear = |text: &str| text.lines().count().pow(2);
     let entries: Vec<Entry> = (0..10).map(|n| fact(&format!("f{n}"), "x")).collect();
     let block = compile(&[], &shown(&entries), &dear, 10);
@@ -320,9 +320,9 @@ proptest! {
         prop_assert!(block.omitted.is_empty());
         let lines = read(&block.text);
         prop_assert_eq!(lines.len(), block.ids.len());
-        for ((id, fenced, lines), told) in lines.iter().zip(&block.ids) {
-            let entry = standing.iter().chain(&found).find(|entry| entry.id == *told).unwrap();
-            prop_assert_eq!(id, &plain(told));
+        for ((id, fenced, lines), listed_id) in lines.iter().zip(&block.ids) {
+            let entry = standing.iter().chain(&found).find(|entry| entry.id == *listed_id).unwrap();
+            prop_assert_eq!(id, &plain(listed_id));
             prop_assert_eq!(*fenced, entry.facets.trust == Trust::Untrusted);
             prop_assert_eq!(lines, &entry.content.split(fence::ends_line).map(str::to_owned).collect::<Vec<_>>());
         }

@@ -1,18 +1,19 @@
-//! confidence: how probable it is that the best hit answers at all, from signals that do not depend
-//! on what else was found. May not change an order. A list always has a best one; only absolute
-//! signals tell whether it is good.
+//! confidence: the probability that the best hit answers the query at all, from signals that do not
+//! depend on the other hits. It does not change an order. A list always has a best hit; only
+//! absolute signals show whether it is good.
 
 use super::rank::{Candidate, RankRequest, Ranked};
 use super::{WHOLE, ppm, share};
 
-/// The probability from which a best hit is taken for relevant. Low: a paraphrase that is not shown
+/// The probability from which on a best hit counts as relevant. Low: a paraphrase that is not shown
 /// is worse than one line too many.
 pub const THRESHOLD: i64 = 100_000;
-/// Against which hit the best one is held.
+/// The index of the hit that the best one is compared with.
 const TENTH: usize = 9;
-/// Weights are in thousandths of a logit.
+/// The distance between the entries of [`LOGISTIC`], in thousandths of a logit.
 const STEP: i64 = 250;
-/// The logistic function at 0, 0.25, 0.5, … 8, in parts per million; the other half is its mirror.
+/// The logistic function at 0, 0.25, 0.5, … 8, in parts per million; the negative half follows by
+/// symmetry.
 #[rustfmt::skip]
 const LOGISTIC: [i64; 33] = [
     500_000, 562_177, 622_459, 679_179, 731_059, 777_300, 817_574, 851_953, 880_797, 904_651, 924_142, 939_913, 952_574, 962_673,
@@ -20,20 +21,22 @@ const LOGISTIC: [i64; 33] = [
     999_089, 999_290, 999_447, 999_569, 999_665,
 ];
 
-/// What is known about a list of hits, in parts per million. An evaluation writes these down
-/// together with whether the best hit was right, and fits a [`Calibration`] to them.
+/// The signals of a list of hits, in parts per million. An evaluation records these together with
+/// whether the best hit was right, and fits a [`Calibration`] to them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct Signals {
-    /// The best BM25, meant words included, of the greatest that the query could reach.
+    /// The best BM25 score, spelling corrections included, as a share of the greatest that the
+    /// query could reach.
     pub lexical: i64,
     /// The greatest cosine; `None` if there are no vectors.
     pub cosine: Option<i64>,
-    /// How far the best score is above the tenth, of the best; nothing if there is no tenth: a
-    /// short list stands out from nothing.
+    /// The distance of the best score from the tenth, as a share of the best; 0 if there is no
+    /// tenth: in a short list no hit stands out.
     pub margin: i64,
-    /// How many hits there are, a tenth for each doubling: the best of many is good by chance.
+    /// The number of hits on a logarithmic scale, a tenth for each doubling: the best of many hits
+    /// is good by chance.
     pub size: i64,
-    /// How many hits there are.
+    /// The number of hits.
     pub hits: usize,
 }
 
@@ -67,31 +70,31 @@ impl Signals {
     }
 }
 
-/// What each signal is worth, in thousandths of a logit for a whole one.
+/// The weights of the signals: thousandths of a logit for a full signal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Row {
-    /// Without any signal.
+    /// The constant term of the model.
     pub bias: i64,
-    /// For [`Signals::lexical`].
+    /// The weight of [`Signals::lexical`].
     pub lexical: i64,
-    /// For [`Signals::cosine`].
+    /// The weight of [`Signals::cosine`].
     pub cosine: i64,
-    /// For [`Signals::margin`].
+    /// The weight of [`Signals::margin`].
     pub margin: i64,
-    /// For [`Signals::size`].
+    /// The weight of [`Signals::size`].
     pub size: i64,
 }
 
 /// The constants of the logistic model, one row for memories with vectors and one for those
-/// without. The default is the outcome of a fit to questions that were asked of the right memory
-/// and of a wrong one, large and small (`docs/evaluation.md`).
+/// without. The default was fitted to questions put to the right memory and to a wrong one, large
+/// and small (`docs/evaluation.md`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Calibration {
-    /// If there are vectors.
+    /// The weights for memories with vectors.
     pub with_vectors: Row,
-    /// If there are none.
+    /// The weights for memories without vectors.
     pub without: Row,
-    /// The probability from which a best hit is taken for relevant.
+    /// The probability from which on a best hit counts as relevant.
     pub threshold_ppm: i64,
 }
 
@@ -117,17 +120,16 @@ impl Default for Calibration {
     }
 }
 
-/// Whether the best hit is worth showing as an answer.
+/// The estimate whether the best hit is an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Verdict {
-    /// How probable it is that the best hit is relevant.
+    /// The probability that the best hit is relevant, in parts per million.
     pub probability_ppm: i64,
-    /// Whether that is enough.
+    /// Whether the probability reaches the threshold.
     pub relevant: bool,
 }
 
-/// How probable it is that the best hit is relevant, in parts per million. Nothing found is nothing
-/// relevant.
+/// The probability that the best hit is relevant, in parts per million; 0 if there is no hit.
 #[must_use]
 pub fn confidence(signals: &Signals, calibration: &Calibration) -> i64 {
     if signals.hits == 0 {
@@ -138,18 +140,19 @@ pub fn confidence(signals: &Signals, calibration: &Calibration) -> i64 {
     } else {
         &calibration.without
     };
-    let worth =
+    let term =
         |weight: i64, signal: i64| weight.clamp(-WHOLE, WHOLE) * signal.clamp(0, WHOLE) / WHOLE;
-    let told = worth(row.lexical, signals.lexical) + worth(row.cosine, signals.cosine.unwrap_or(0));
+    let evidence =
+        term(row.lexical, signals.lexical) + term(row.cosine, signals.cosine.unwrap_or(0));
     logistic(
         row.bias.clamp(-WHOLE, WHOLE)
-            + told
-            + worth(row.margin, signals.margin)
-            + worth(row.size, signals.size),
+            + evidence
+            + term(row.margin, signals.margin)
+            + term(row.size, signals.size),
     )
 }
 
-/// The probability, held against the threshold.
+/// The probability, with its comparison to the threshold.
 #[must_use]
 pub fn verdict(signals: &Signals, calibration: &Calibration) -> Verdict {
     let probability_ppm = confidence(signals, calibration);
@@ -159,19 +162,20 @@ pub fn verdict(signals: &Signals, calibration: &Calibration) -> Verdict {
     }
 }
 
-/// The logistic function of thousandths, straight between the values of the table.
+/// The logistic function of thousandths of a logit, interpolated linearly between the values of the
+/// table.
 fn logistic(logit: i64) -> i64 {
-    let away = logit.unsigned_abs();
-    let place = usize::try_from(away / STEP.unsigned_abs()).unwrap_or(usize::MAX);
-    let at = |place: usize| {
+    let magnitude = logit.unsigned_abs();
+    let index = usize::try_from(magnitude / STEP.unsigned_abs()).unwrap_or(usize::MAX);
+    let at = |index: usize| {
         LOGISTIC
-            .get(place)
+            .get(index)
             .or(LOGISTIC.last())
             .copied()
             .unwrap_or(WHOLE)
     };
-    let low = at(place);
-    let high = at(place.saturating_add(1));
+    let low = at(index);
+    let high = at(index.saturating_add(1));
     let upper = low + (high - low) * (logit.abs() % STEP) / STEP;
     if logit < 0 { WHOLE - upper } else { upper }
 }

@@ -1,4 +1,4 @@
-//! The logistic table against the function, and what moves the probability which way.
+//! The logistic table against the function, and the effect of each signal on the probability.
 
 use super::*;
 use crate::entry::{Entry, Facets, RevRange, Tier, Typology};
@@ -53,7 +53,8 @@ fn signals_do_not_depend_on_what_else_was_found() {
         };
         Signals::of(&candidates, &rank(&candidates, &[], &request), &request)
     };
-    // A best one is a whole in its list however weak it is; held against what could be, it is not.
+    // The best hit of a list has the full score however weak it is; compared with the best possible
+    // score, it has not.
     let weak = found(1, 2.0, None);
     assert_eq!(
         weak,

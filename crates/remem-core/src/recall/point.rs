@@ -1,9 +1,9 @@
-//! point: the days that single words of a query name: "yesterday", "last spring", "3 weeks ago",
-//! "June 2025". What has no year lies in the past, because a memory is asked for what was. May not
-//! read what stands between two of them ("between", "since"): `when` does.
+//! point: reads the single times that a query names: "yesterday", "last spring", "3 weeks ago",
+//! "June 2025". A date without a year is in the past, because a memory is asked about the past. It
+//! does not read relations between times ("between", "since"): `when` does.
 //!
-//! A word that may be something else is a time only where it can be nothing else: a month's name
-//! alone needs a preposition, and "may" and "march" in lower case need more than that.
+//! An ambiguous word is a time only where it can be nothing else: a month's name alone needs a
+//! preposition, and "may" and "march" in lower case need more than that.
 
 use super::when::Lead;
 use crate::ids::Timestamp;
@@ -18,13 +18,14 @@ const PAST_DAYS: &[(&str, i64)] = &[
     ("the day before yesterday", -2),
     ("day before yesterday", -2),
 ];
-/// Parts of a day: the first hour, and the one it ends with, which may be of the next day.
+/// Parts of a day with the hours at which they begin and end; an end beyond 24 is on the next day.
 const PARTS: &[(&str, i64, i64)] = &[
     ("morning", 0, 12),
     ("afternoon", 12, 18),
     ("evening", 17, 24),
     ("night", 18, 30),
 ];
+/// Phrases for a part of a day: the distance of the day from today, and the part.
 const PARTED: &[(&str, i64, &str)] = &[
     ("this morning", 0, "morning"),
     ("this afternoon", 0, "afternoon"),
@@ -32,7 +33,8 @@ const PARTED: &[(&str, i64, &str)] = &[
     ("tonight", 0, "night"),
     ("last night", -1, "night"),
 ];
-/// Seasons by the month they begin with, as weather services count them in the north.
+/// Seasons with the month in which they begin, by the meteorological calendar of the northern
+/// hemisphere.
 const SEASONS: &[(&str, i8)] = &[
     ("spring", 3),
     ("summer", 6),
@@ -48,21 +50,25 @@ const RELATIVE: &[(&str, Turn)] = &[
     ("next", Turn::Next),
 ];
 const AGO: &str = "ago";
+/// Phrases for a number that is only approximate.
 const VAGUE: &[&str] = &["a few", "a couple of", "a couple", "couple of", "about a"];
+/// Words that may come before "last week" and the like, and make it an attribute.
 const OWNERS: &[&str] = &[
     "the", "a", "his", "her", "my", "our", "their", "its", "your", "every", "each",
 ];
-/// Names of months that are verbs as well.
+/// Names of months that are also verbs.
 const VERBS: &[&str] = &["may", "march", "mar"];
-/// What follows a verb and no month.
+/// Words that follow a verb and not a month.
 const AFTER_VERB: &[&str] = &[
     "be", "have", "not", "never", "also", "well", "even", "need", "want", "as", "to", "into", "on",
 ];
-/// What ends like the name of counted things and is none.
+/// Words that end like a plural noun and are none.
 const NO_PLURAL: &[&str] = &["was", "is", "has", "does", "this", "his", "its", "as", "us"];
+/// Plural nouns without an "s".
 const COUNTED: &[&str] = &["people", "euro", "feet", "men", "women", "children"];
 
 #[derive(Clone, Copy, PartialEq, Eq)]
+/// The direction of a relative time: "last", "past", "this", "next".
 enum Turn {
     Last,
     Past,
@@ -70,7 +76,7 @@ enum Turn {
     Next,
 }
 
-/// A stretch of time that some words name.
+/// A time range that `len` words name, as instants.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Point {
     pub len: usize,
@@ -78,14 +84,14 @@ pub(super) struct Point {
     pub until: Timestamp,
 }
 
-/// The same by the clocks of a zone.
+/// A time range that `len` words name, in local time.
 struct Span {
     len: usize,
     from: DateTime,
     until: DateTime,
 }
 
-/// A sentence, and when it was asked.
+/// Reads the times of a sentence of a query, relative to the instant of the query.
 pub(super) struct Reader<'a> {
     pub sentence: &'a Sentence,
     pub context: Context<'a>,
@@ -100,7 +106,7 @@ impl Reader<'_> {
         Timestamp(self.context.now.timestamp().as_millisecond())
     }
 
-    /// What is named at a word. What has no year is the last one not after `reference`.
+    /// The time range named at a word. A date without a year is the last one not after `reference`.
     pub fn point(&self, at: usize, lead: Option<Lead>, reference: Date) -> Option<Point> {
         if let Some(point) = self.recent(at).or_else(|| self.clocked(at)) {
             return Some(point);
@@ -123,7 +129,7 @@ impl Reader<'_> {
         })
     }
 
-    /// "yesterday", "tonight".
+    /// "yesterday", "tonight": a day or part of a day, relative to today.
     fn named_day(&self, at: usize) -> Option<Span> {
         let parted = PARTED.iter().find_map(|(phrase, days, part)| {
             Some((self.sentence.phrase(at, phrase)?, *days, *part))
@@ -142,7 +148,7 @@ impl Reader<'_> {
         day(len, moved(self.today(), days, Unit::Day)?)
     }
 
-    /// "yesterday morning": the part of a day that follows its name.
+    /// "yesterday morning": narrows a day to the part named after it.
     fn parted(&self, at: usize, span: Span) -> Span {
         let date = span.from.date();
         let whole =
@@ -243,8 +249,9 @@ impl Reader<'_> {
         })
     }
 
-    /// What needs no calendar: "2 hours ago", with one more on either side, and the minute of an
-    /// exact instant. Clocks that show an hour twice do not matter to it.
+    /// Times that need no calendar: "2 hours ago", as a range of one unit to either side, and an
+    /// exact instant, as the minute from it on. Hours that local clocks show twice do not matter
+    /// here.
     fn clocked(&self, at: usize) -> Option<Point> {
         if let Some((len, Some(Hit::Exact(ms)))) = iso(self.sentence, at) {
             return Some(Point {
@@ -255,16 +262,16 @@ impl Reader<'_> {
         }
         let (len, count, unit) = amount(self.sentence, at, self.context.language)?;
         self.joined(at + len).filter(|word| *word == AGO)?;
-        let back = |units: i64| Some(self.now().plus_ms(units.checked_mul(-unit_ms(unit)?)?));
+        let units_ago = |units: i64| Some(self.now().plus_ms(units.checked_mul(-unit_ms(unit)?)?));
         Some(Point {
             len: len + 1,
-            from: back(count + 1)?,
-            until: back(count - 1)?,
+            from: units_ago(count + 1)?,
+            until: units_ago(count - 1)?,
         })
     }
 
-    /// "3 days ago": that day; of longer units the one around that day. "A few" reaches one further
-    /// in both directions.
+    /// "3 days ago": that day; for longer units the period that contains the day. "A few" widens
+    /// the range by one unit in both directions.
     fn ago(&self, at: usize) -> Option<Span> {
         let (len, count, unit) = amount(self.sentence, at, self.context.language)?;
         self.joined(at + len).filter(|word| *word == AGO)?;
@@ -315,8 +322,8 @@ impl Reader<'_> {
         }
     }
 
-    /// Whether the month beside a number is one: "they march 5 miles" and "the second may fail"
-    /// tell no date.
+    /// Whether the month beside a number is really a month: "they march 5 miles" and "the second
+    /// may fail" name no date.
     fn is_dated_month(&self, at: usize, month: usize, len: usize, lead: Option<Lead>) -> bool {
         let name = self.sentence.word(month).unwrap_or_default();
         let year = self
@@ -363,7 +370,7 @@ impl Reader<'_> {
             .flatten()
     }
 
-    /// "in 2026-06".
+    /// "in 2026-06": a month in digits, after a preposition.
     fn numbered_month(&self, at: usize, lead: Option<Lead>) -> Option<Span> {
         let (head, tail) = self
             .sentence
@@ -402,7 +409,7 @@ impl Reader<'_> {
         }
     }
 
-    /// After a preposition: "2024", unless so many of something are told.
+    /// After a preposition: "2024", unless it is a number of things ("in 2024 files").
     fn year(&self, at: usize, lead: Option<Lead>) -> Option<Span> {
         lead.filter(|lead| *lead != Lead::On)?;
         let first = Date::new(year(self.sentence.word(at)?)?, 1, 1).ok()?;
@@ -422,13 +429,14 @@ impl Reader<'_> {
             .flatten()
     }
 
+    /// The last, this or the next period of a unit.
     fn period(&self, unit: Unit, turn: Turn) -> Option<Span> {
         let first = first_of(self.today(), unit, weeks(turn))?;
         days(2, first, moved(first, 1, unit)?)
     }
 
-    /// The last, this or the next stretch of months that begins with `month`. The last one is over;
-    /// this one may be.
+    /// The last, this or the next range of `count` months that begins with `month`. The last one is
+    /// over; this one may be.
     fn turned(&self, turn: Turn, month: i8, count: i64) -> Option<Span> {
         let today = self.today();
         let all = (-2..=2)
@@ -446,6 +454,7 @@ impl Reader<'_> {
         all.into_iter().nth(at?)
     }
 
+    /// The direction that a word at an index names.
     fn turn(&self, at: usize) -> Option<Turn> {
         let word = self.sentence.word(at)?;
         RELATIVE
@@ -454,7 +463,7 @@ impl Reader<'_> {
             .map(|(_, turn)| *turn)
     }
 
-    /// The word at a place, if no mark stands before it.
+    /// The word at an index, if no mark comes before it.
     fn joined(&self, at: usize) -> Option<&str> {
         self.sentence
             .word(at)
@@ -465,7 +474,7 @@ impl Reader<'_> {
         self.joined(at) == Some("of")
     }
 
-    /// Whether a month's name is written as the verb is.
+    /// Whether the word may be a verb: a month's name in lower case that is also a verb.
     fn is_verb(&self, at: usize) -> bool {
         self.sentence
             .words
@@ -473,6 +482,7 @@ impl Reader<'_> {
             .is_some_and(|word| VERBS.contains(&word.text.as_str()) && !word.capital)
     }
 
+    /// Whether the word is a month rather than a verb, by its preposition and the next word.
     fn is_month_name(&self, at: usize, lead: Option<Lead>) -> bool {
         let verb = self
             .joined(at + 1)
@@ -480,8 +490,8 @@ impl Reader<'_> {
         !self.is_verb(at) || (matches!(lead, Some(Lead::In | Lead::Since)) && !verb)
     }
 
-    /// Short names are words of their own ("sun", "sat"): only written as names, and with nothing
-    /// that they may belong to.
+    /// Whether the word is the name of a day. Short names are words of their own ("sun", "sat"):
+    /// they count only if capitalised and not before a noun.
     fn is_day_name(&self, at: usize) -> bool {
         let word = self.sentence.words.get(at);
         word.is_some_and(|word| {
@@ -491,6 +501,7 @@ impl Reader<'_> {
     }
 }
 
+/// The number of periods from the current one.
 fn weeks(turn: Turn) -> i64 {
     match turn {
         Turn::Last | Turn::Past => -1,
@@ -499,7 +510,7 @@ fn weeks(turn: Turn) -> i64 {
     }
 }
 
-/// Units that are counted by the clock.
+/// The length of units that are counted by the clock, in milliseconds; `None` for calendar units.
 fn unit_ms(unit: Unit) -> Option<i64> {
     match unit {
         Unit::Minute => Some(60_000),
@@ -508,6 +519,7 @@ fn unit_ms(unit: Unit) -> Option<i64> {
     }
 }
 
+/// A year in four digits, from 1900 to 2099.
 fn year(word: &str) -> Option<i16> {
     let plain = word.len() == 4 && word.bytes().all(|byte| byte.is_ascii_digit());
     word.parse()
@@ -515,12 +527,13 @@ fn year(word: &str) -> Option<i16> {
         .filter(|year| plain && (1900..=2099).contains(year))
 }
 
-/// The last day of that name before a date: a day's name never means today.
+/// The last day with this name before a date: the name of a day never means the day itself.
 fn before(date: Date, weekday: i8) -> Option<Date> {
     let back = (date.weekday().to_monday_zero_offset() - weekday - 1).rem_euclid(7) + 1;
     moved(date, -i64::from(back), Unit::Day)
 }
 
+/// The range from the beginning of one day to that of another; `None` if it is empty.
 fn days(len: usize, from: Date, until: Date) -> Option<Span> {
     (from < until).then(|| Span {
         len,
@@ -537,6 +550,7 @@ fn months(len: usize, first: Date, count: i64) -> Option<Span> {
     days(len, first, moved(first, count, Unit::Month)?)
 }
 
+/// The range between two hours of a day; 24 and more are on the next day.
 fn hours(len: usize, date: Date, from: i64, until: i64) -> Option<Span> {
     let midnight = date.at(0, 0, 0, 0);
     let at = |hours: i64| {

@@ -1,7 +1,8 @@
-//! rank: from candidates to hits. Words and meaning are fused, entries beside a good candidate are
-//! lifted, and what is recent, lasting, said by many or relied on moves ties. Every step is whole
-//! numbers, and a score is exactly the sum of its parts. May not look for candidates or judge
-//! whether an entry may be read: all that is given belongs to one memory and may be shown.
+//! rank: orders candidates as hits. Word and vector scores are fused, the neighbours of good
+//! candidates get a bonus, and small bonuses for recency, tier, corroboration and usage decide
+//! ties. Every step is computed in whole numbers, and a score is exactly the sum of its parts. It
+//! does not search for candidates or check read permission: all entries given belong to one memory
+//! and may be shown.
 //!
 //! words = lexical + typo; fused = (1 - meaning) * words / best words + meaning * cosine / best
 //! cosine; without vectors, words alone.
@@ -15,20 +16,21 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-/// So many of the best candidates lift what stands beside them: whoever gives neighbours looks for
-/// theirs.
+/// The number of best candidates whose neighbours get a bonus; the caller looks up neighbours for
+/// these.
 pub const LIFTING: usize = 32;
-/// Entries that were written further apart do not belong together.
+/// The longest time between two neighbours of one conversation.
 const APART_MS_MAX: i64 = 30 * 60_000;
-/// Recency, tier, corroboration and usage together: never more of what an entry has otherwise than
-/// this.
+/// The most that recency, tier, corroboration and usage together may add, as a share of the rest of
+/// the score.
 const MOVERS_MAX: i64 = 60_000;
-/// No sum of words reaches this; what is above is cut, so that products fit.
+/// The upper bound of BM25 scores. No real score reaches it; a greater value is cut, so that
+/// products fit.
 const LEXICAL_MAX: f64 = 1e6;
 const HOUR_MS: i64 = 3_600_000;
-/// Doublings of support, and of uses, that count.
+/// The number of doublings of support, or of uses, that give the full bonus.
 const DOUBLINGS_MAX: i64 = 5;
-/// After so many hours less than a millionth is left.
+/// The length of the decay table: after this many hours less than a millionth is left.
 const HOURS: usize = 2_757;
 /// 0.995 to the power of hours, in parts per million.
 static DECAY: [i64; HOURS] = decay();
@@ -45,21 +47,20 @@ const fn decay() -> [i64; HOURS] {
     table
 }
 
-/// An entry that a store found, with what speaks for it.
+/// An entry that a store found, with its signals.
 #[derive(Clone, Copy, Debug)]
 pub struct Candidate<'a> {
-    /// The entry.
     pub entry: &'a Entry,
-    /// BM25 of its words; 0 if none of the query's is there.
+    /// The BM25 score of its words; 0 if it contains no word of the query.
     pub lexical: f64,
-    /// How near its meaning is; `None` if that was not measured.
+    /// The cosine of its vector and the query's; `None` if it was not computed.
     pub cosine: Option<f64>,
-    /// BM25 of the words that it holds and that were probably meant by words the memory does not
-    /// know, each by its likeness.
+    /// The BM25 score of its words that are probable corrections of misspelled query words, each
+    /// weighted by its similarity.
     pub typo: f64,
-    /// How many entries say it, itself included.
+    /// The number of entries that state the same, itself included.
     pub support: u64,
-    /// How many actions rest on it.
+    /// The number of actions that are linked to it.
     pub uses: u64,
 }
 
@@ -67,27 +68,27 @@ pub struct Candidate<'a> {
 /// however it is given.
 #[derive(Clone, Copy, Debug)]
 pub struct Neighbour<'a> {
-    /// The candidate.
+    /// The id of the candidate.
     pub of: &'a EntryId,
-    /// What stands beside it.
+    /// The entry that was written right before or after it.
     pub entry: &'a Entry,
 }
 
-/// How much each part counts, in parts per million.
+/// The weights of the parts of a score, in parts per million.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Weights {
-    /// Of meaning against words.
+    /// The weight of vectors against words.
     pub meaning: i64,
-    /// What an entry gets of the best candidate beside it.
+    /// The share of the best neighbouring candidate's score that an entry gets.
     pub context: i64,
-    /// What recency adds at most, of the score without movers. This and the next three count for
-    /// six percent together.
+    /// The most that recency adds, as a share of the score without bonuses. This and the next three
+    /// are limited to six percent together.
     pub recency: i64,
-    /// What the tier adds at most.
+    /// The most that the tier adds.
     pub tier: i64,
-    /// What corroboration adds at most.
+    /// The most that corroboration adds.
     pub corroboration: i64,
-    /// What usage adds at most.
+    /// The most that usage adds.
     pub usage: i64,
 }
 
@@ -105,7 +106,7 @@ impl Default for Weights {
 }
 
 impl Weights {
-    /// The weights as they are used: none outside of a whole, and the movers within their bound.
+    /// The weights with each between zero and one, and the bonuses within their common bound.
     fn bounded(&self) -> Weights {
         let within = |weight: i64| weight.clamp(0, WHOLE);
         let movers = within(self.recency)
@@ -130,75 +131,77 @@ impl Weights {
     }
 }
 
-/// What is asked of a ranking.
+/// The parameters of a ranking.
 #[derive(Clone, Debug, PartialEq, Default)]
 pub struct RankRequest {
     /// The instant that ages are counted from.
     pub now: Timestamp,
-    /// How much each part counts.
+    /// The weights of the parts of a score.
     pub weights: Weights,
-    /// At most so many hits of one source: the `source` in the metadata, else the session. What has
-    /// neither is not counted.
+    /// The most hits of one source: the `source` in the metadata, else the session. Entries with
+    /// neither are not limited.
     pub per_source: Option<u32>,
-    /// At most so many hits of one source that nobody vouches for; those without a source are of
-    /// one. Counts where `per_source` is not given.
+    /// The most hits of one untrusted source; untrusted entries without a source count as one
+    /// source. Used if `per_source` is not given.
     pub per_untrusted_source: Option<u32>,
-    /// The range that the query speaks of: nearness to it takes the place of recency.
+    /// The time range that the query names: nearness to it replaces recency.
     pub when: Option<Range<Timestamp>>,
-    /// The greatest BM25 that the query could reach; only [`super::Signals`] looks at it.
+    /// The greatest BM25 score that the query could reach; used only by [`super::Signals`].
     pub lexical_best: f64,
 }
 
-/// What a score is made of.
+/// The parts of a score, in parts per million.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct Parts {
-    /// Words.
+    /// The score of the query's words.
     pub lexical: i64,
-    /// Meaning.
+    /// The score of the vectors.
     pub meaning: i64,
-    /// Words that were probably meant.
+    /// The score of probable corrections of misspelled query words.
     pub typo: i64,
-    /// What stands beside it.
+    /// The bonus from a good candidate beside it.
     pub context: i64,
-    /// Age, or distance from the range that was asked for.
+    /// The bonus for a small age, or for nearness to the time range of the query.
     pub recency: i64,
-    /// How long it lasts.
+    /// The bonus for a tier that lasts longer.
     pub tier: i64,
-    /// How many say so.
+    /// The bonus for the number of entries that state the same.
     pub corroboration: i64,
-    /// How much rests on it.
+    /// The bonus for the number of actions linked to it.
     pub usage: i64,
 }
 
 impl Parts {
-    /// The score.
+    /// The score, which is the sum of all parts.
     #[must_use]
     pub fn sum(&self) -> i64 {
         self.base() + self.recency + self.tier + self.corroboration + self.usage
     }
 
+    /// The fused score of words and vectors.
     fn fused(&self) -> i64 {
         self.lexical + self.typo + self.meaning
     }
 
+    /// The score without the bonuses that decide ties.
     fn base(&self) -> i64 {
         self.fused() + self.context
     }
 }
 
-/// A hit, with its score and what that is made of.
+/// A hit, with its score and the parts of it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Ranked<'a> {
-    /// The entry.
     pub entry: &'a Entry,
-    /// In parts per million of a candidate that is best by words and by meaning; bonuses come on
-    /// top.
+    /// The score, in parts per million of a candidate that is best by words and by vectors, before
+    /// bonuses.
     pub score: i64,
-    /// They sum to the score.
+    /// The parts of the score, which sum to it.
     pub parts: Parts,
 }
 
-/// What is known of an entry: its signals, rounded, if it was found itself.
+/// The rounded signals of an entry; `is_candidate` if it was a candidate itself and not only a
+/// neighbour.
 #[derive(Clone, Copy)]
 struct Seen<'a> {
     entry: &'a Entry,
@@ -212,8 +215,8 @@ struct Seen<'a> {
 
 type All<'a> = BTreeMap<&'a EntryId, (Seen<'a>, Parts)>;
 
-/// The hits, best first: by score, then the latest, then the greatest id. The order of what is
-/// given leaves no trace.
+/// Ranks candidates: by score, then the latest, then the greatest id. The order of the arguments
+/// does not affect the result.
 #[must_use]
 pub fn rank<'a>(
     candidates: &[Candidate<'a>],
@@ -226,7 +229,7 @@ pub fn rank<'a>(
     lift(&mut all, neighbours, &weights);
     let mut hits: Vec<Ranked<'a>> = Vec::new();
     for (seen, parts) in all.values_mut() {
-        // What stands beside a candidate and gets nothing from it was found by nothing.
+        // A neighbour that gets no bonus matched nothing, so it is no hit.
         if seen.found || parts.context > 0 {
             move_ties(seen, parts, request, &weights);
             hits.push(Ranked {
@@ -250,6 +253,7 @@ pub fn rank<'a>(
     }
 }
 
+/// The sort key of hits, which is total.
 fn order(score: i64, entry: &Entry) -> impl Ord {
     (
         Reverse(score),
@@ -258,7 +262,7 @@ fn order(score: i64, entry: &Entry) -> impl Ord {
     )
 }
 
-/// Every entry once. One that is given twice has the best of both.
+/// Collects every entry once. One that is given twice keeps the best of its signals.
 fn gather<'a>(candidates: &[Candidate<'a>], neighbours: &[Neighbour<'a>]) -> All<'a> {
     let mut all: All<'a> = BTreeMap::new();
     for neighbour in neighbours {
@@ -294,7 +298,7 @@ fn gather<'a>(candidates: &[Candidate<'a>], neighbours: &[Neighbour<'a>]) -> All
     all
 }
 
-/// Words, meant words and meaning.
+/// Computes the parts for words, corrections and vectors.
 fn fuse(all: &mut All<'_>, weights: &Weights) {
     let words_most = all
         .values()
@@ -314,8 +318,8 @@ fn fuse(all: &mut All<'_>, weights: &Weights) {
     }
 }
 
-/// What stands beside one of the best candidates gets a part of what that one has; of two, from the
-/// better.
+/// Gives the neighbours of the best candidates a share of those candidates' scores; an entry with
+/// several such neighbours gets it from the best one.
 fn lift(all: &mut All<'_>, neighbours: &[Neighbour<'_>], weights: &Weights) {
     let mut best: Vec<(i64, &Entry)> = all
         .values()
@@ -323,7 +327,7 @@ fn lift(all: &mut All<'_>, neighbours: &[Neighbour<'_>], weights: &Weights) {
         .map(|(seen, parts)| (parts.fused(), seen.entry))
         .collect();
     best.sort_by(|a, b| order(a.0, a.1).cmp(&order(b.0, b.1)));
-    // One more than lift: see `gives`.
+    // One more than give a bonus, because `neighbour_bonus` does not count the receiver.
     let places: BTreeMap<&EntryId, (usize, i64)> = best
         .iter()
         .take(LIFTING + 1)
@@ -348,8 +352,9 @@ fn lift(all: &mut All<'_>, neighbours: &[Neighbour<'_>], weights: &Weights) {
     }
 }
 
-/// What `from` has to give to `to`: all it has, if it is among the best of all others. The one that
-/// is lifted is not counted, or it would lose its lift by overtaking the last one of the best.
+/// The score of `from` that `to` gets a share of: all of it, if `from` is among the best of all
+/// others. The receiver itself is not counted, or it would lose its bonus by overtaking the last of
+/// the best.
 fn gives(places: &BTreeMap<&EntryId, (usize, i64)>, from: &EntryId, to: &EntryId) -> i64 {
     let Some((place, fused)) = places.get(from) else {
         return 0;
@@ -362,8 +367,8 @@ fn gives(places: &BTreeMap<&EntryId, (usize, i64)>, from: &EntryId, to: &EntryId
     }
 }
 
-/// Whether two entries are of one conversation: the same session and thread, and not long between
-/// them.
+/// Whether two entries are of one conversation: the same session and thread, and not far apart in
+/// time.
 fn belong_together(a: &Entry, b: &Entry) -> bool {
     let near = a.created_at.0.abs_diff(b.created_at.0) <= APART_MS_MAX.unsigned_abs();
     let same = sabotage!(
@@ -374,8 +379,8 @@ fn belong_together(a: &Entry, b: &Entry) -> bool {
     near && same && a.id != b.id
 }
 
-/// Recency, tier, corroboration and usage, as parts of what the entry has otherwise: they move ties
-/// and make nothing of nothing.
+/// Adds the bonuses for recency, tier, corroboration and usage, as shares of the rest of the score:
+/// they decide ties, and give nothing to an entry without a score.
 fn move_ties(seen: &Seen<'_>, parts: &mut Parts, request: &RankRequest, weights: &Weights) {
     let base = parts.base();
     let part = |weight: i64, signal: i64| base * (weight * signal / WHOLE) / WHOLE;
@@ -392,8 +397,8 @@ fn move_ties(seen: &Seen<'_>, parts: &mut Parts, request: &RankRequest, weights:
     );
 }
 
-/// How near in time. Facts and procedures do not age; but if the query speaks of a time, that
-/// counts for all.
+/// The recency signal. Facts and procedures do not age; but if the query names a time range,
+/// nearness to it counts for all entries.
 fn recency(entry: &Entry, request: &RankRequest) -> i64 {
     let Some(when) = &request.when else {
         return match entry.typology {
@@ -408,12 +413,15 @@ fn recency(entry: &Entry, request: &RankRequest) -> i64 {
             .max(at.0.saturating_sub(when.end.0).saturating_add(1))
             .max(0)
     };
-    let told = entry.facets.valid_at.map(away);
-    decayed(told.map_or(away(entry.created_at), |told| {
-        told.min(away(entry.created_at))
-    }))
+    let from_validity = entry.facets.valid_at.map(away);
+    decayed(
+        from_validity.map_or(away(entry.created_at), |from_validity| {
+            from_validity.min(away(entry.created_at))
+        }),
+    )
 }
 
+/// The decay after a time, in parts per million.
 fn decayed(ms: i64) -> i64 {
     usize::try_from(ms.max(0) / HOUR_MS)
         .ok()
@@ -422,6 +430,7 @@ fn decayed(ms: i64) -> i64 {
         .unwrap_or(0)
 }
 
+/// The signal of a tier: the longer it lasts, the greater.
 fn lasting(tier: Tier) -> i64 {
     match tier {
         Tier::Persistent => WHOLE,
@@ -430,12 +439,12 @@ fn lasting(tier: Tier) -> i64 {
     }
 }
 
-/// Every doubling counts the same, up to a bound.
+/// The signal of a count: every doubling adds the same, up to a bound.
 fn doublings(count: u64) -> i64 {
     i64::from(count.max(1).ilog2()).min(DOUBLINGS_MAX) * WHOLE / DOUBLINGS_MAX
 }
 
-/// What an entry comes from. A name in the metadata and the name of a session are never the same
+/// The source of an entry. A name in the metadata and the name of a session are never the same
 /// source.
 fn source(entry: &Entry) -> Option<(bool, &str)> {
     let named = entry
@@ -452,10 +461,11 @@ fn source(entry: &Entry) -> Option<(bool, &str)> {
     })
 }
 
-/// What hits are counted by; `None` for those of no named source.
+/// The source by which hits are limited; `None` for those of no named source.
 type Source<'a> = Option<(bool, &'a str)>;
 
-/// The hits without those that come after `most` of their source, where `counted` names one.
+/// The hits without those that come after `most` of their source. Hits for which `counted` returns
+/// `None` are not limited.
 fn capped<'a>(
     hits: &[Ranked<'a>],
     most: u32,

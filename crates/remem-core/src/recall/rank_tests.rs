@@ -1,5 +1,5 @@
-//! Orders, lifts and caps by example; sums, independence of the input's order and monotony as
-//! properties.
+//! Orders, neighbour bonuses and caps by example; sums, independence of the input's order and
+//! monotony as properties.
 
 use super::*;
 use crate::entry::{Facets, RevRange};
@@ -65,7 +65,7 @@ fn scores(hits: &[Ranked<'_>]) -> Vec<(String, i64)> {
         .collect()
 }
 
-fn told(rows: &[(&str, i64)]) -> Vec<(String, i64)> {
+fn expected_scores(rows: &[(&str, i64)]) -> Vec<(String, i64)> {
     rows.iter()
         .map(|(id, score)| ((*id).to_owned(), *score))
         .collect()
@@ -84,14 +84,14 @@ fn words_and_meaning_are_fused() {
     // 0.55 * 8/8 + 0.45 * 0.2/0.8; 0.55 * 4/8 + 0.45; nothing.
     assert_eq!(
         scores(&rank(&with, &[], &bare())),
-        told(&[("b", 725_000), ("a", 662_500), ("c", 0)])
+        expected_scores(&[("b", 725_000), ("a", 662_500), ("c", 0)])
     );
     let without = [found(&a, 8.0, None), found(&b, 4.0, None)];
     assert_eq!(
         scores(&rank(&without, &[], &bare())),
-        told(&[("a", 1_000_000), ("b", 500_000)])
+        expected_scores(&[("a", 1_000_000), ("b", 500_000)])
     );
-    // Words that were probably meant are on the same scale: 6/8 and 2/8 of 8; 4/8.
+    // Spelling corrections are on the same scale: 6/8 and 2/8 of 8; 4/8.
     let misspelt = [
         Candidate {
             typo: 2.0,
@@ -170,8 +170,8 @@ fn what_stands_beside_a_candidate_is_lifted_in_both_directions() {
         entry: &c,
     };
     let candidates = [found(&a, 10.0, None), found(&b, 5.0, None)];
-    // b gets 0.4 of a, a gets 0.4 of b, c stands beside b alone.
-    let expected = told(&[("a", 1_200_000), ("b", 900_000), ("c", 200_000)]);
+    // b gets 0.4 of a, a gets 0.4 of b, c is beside b alone.
+    let expected = expected_scores(&[("a", 1_200_000), ("b", 900_000), ("c", 200_000)]);
     assert_eq!(scores(&rank(&candidates, &[one, other], &bare())), expected);
     let turned = Neighbour {
         of: &b.id,
@@ -233,7 +233,7 @@ fn nothing_is_lifted_across_sessions_or_threads() {
         ] {
             assert_eq!(
                 scores(&rank(&[found(&a, 1.0, None)], &[pair], &bare())),
-                told(&[("a", 1_000_000)])
+                expected_scores(&[("a", 1_000_000)])
             );
             let both = rank(
                 &[found(&a, 1.0, None), found(&other, 1.0, None)],
@@ -587,8 +587,8 @@ proptest! {
             let fused = (1.0 - w) * words(one) / most.max(1e-9) + w * cosine;
             // A tiny best makes the rounding of its parts large.
             if most > 0.01 && (near > 0.01 || near <= 0.0) {
-                let told = lexical + typo + meaning;
-                prop_assert!((told as f64 / 1e6 - fused).abs() < 2e-4, "{} {}", told, fused);
+                let sum = lexical + typo + meaning;
+                prop_assert!((sum as f64 / 1e6 - fused).abs() < 2e-4, "{} {}", sum, fused);
             }
         }
     }
@@ -610,8 +610,8 @@ proptest! {
         pairs.reverse();
         // A pair is known from the candidate alone; and given twice it is no more.
         let found = |pair: &Neighbour<'_>| candidates.iter().any(|one| one.entry.id == *pair.of);
-        let told: Vec<Neighbour<'_>> = pairs.iter().filter(|pair| found(pair)).flat_map(|pair| [*pair, *pair]).collect();
-        prop_assert_eq!(&rank(&candidates, &told, &asked(cap)), &before);
+        let repeated: Vec<Neighbour<'_>> = pairs.iter().filter(|pair| found(pair)).flat_map(|pair| [*pair, *pair]).collect();
+        prop_assert_eq!(&rank(&candidates, &repeated, &asked(cap)), &before);
     }
 
     #[test]

@@ -1,7 +1,7 @@
-//! when: the time that a query speaks of, as a range: "since June", "between March and May 2025",
-//! "two days before 3 June". Shares its calendar with `infer`; `point` reads the single names.
-//! Rather none than a wrong one. The words stay words of the query, because dates are often written
-//! in texts. May not filter anything.
+//! when: recognises the time range that a query names: "since June", "between March and May 2025",
+//! "two days before 3 June". Shares its calendar with `infer`; `point` reads the single times. A
+//! missed range is better than a wrong one. The words stay part of the query, because dates are
+//! often written in texts. It does not filter entries.
 
 use super::point::{Point, Reader};
 use crate::ids::Timestamp;
@@ -12,29 +12,29 @@ use jiff::civil::Date;
 use jiff::tz::TimeZone;
 use std::ops::Range;
 
-/// The beginning of what has none: the year 1.
+/// The start of a range without a beginning: the year 1.
 pub const FIRST: Timestamp = Timestamp(-62_135_596_800_000);
 
-/// The time that a query speaks of.
+/// The time range that a query names.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct When {
-    /// From this instant on.
+    /// The beginning of the range, inclusive.
     pub from: Timestamp,
-    /// Up to this instant, without it.
+    /// The end of the range, exclusive.
     pub until: Timestamp,
-    /// The bytes of the query that say so, on character boundaries.
+    /// The bytes of the query that name the range, on character boundaries.
     pub said: Range<usize>,
 }
 
 impl When {
-    /// The range, as [`super::RankRequest`] takes it.
+    /// The range in the form that [`super::RankRequest`] takes.
     #[must_use]
     pub fn range(&self) -> Range<Timestamp> {
         self.from..self.until
     }
 }
 
-/// What stands before a time and says which side of it is meant.
+/// A preposition before a time, which says on which side of it the range is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Lead {
     In,
@@ -63,23 +63,26 @@ const LEADS: &[(&str, Lead)] = &[
     ("up to", Lead::Until),
     ("after", Lead::After),
 ];
-/// What opens a range, and what stands between its ends.
+/// Words that open a range, with those between its ends.
 const PAIRS: &[(&str, &[&str])] = &[
     ("between", &["and"]),
     ("from", &["to", "until", "till", "through"]),
 ];
+/// Phrases for a distance of one day.
 const ONE_DAY: &[&str] = &["the day", "day"];
+/// Words between a distance and the time from which it counts back.
 const BACK: &[&str] = &["before", "prior to"];
+/// Words between a distance and the time from which it counts forward.
 const AHEAD: &[&str] = &["after"];
 const POSSESSIVE: &str = "'s";
 
-/// The same by the clocks of UTC.
+/// The first time range that a query names, in UTC.
 #[must_use]
 pub fn read_utc(query: &str, now: Timestamp) -> Option<When> {
     read(query, now, &TimeZone::UTC)
 }
 
-/// The first time that a query speaks of, by the clocks of a zone. What is quoted says nothing.
+/// The first time range that a query names, in a zone. Quoted words are skipped.
 #[must_use]
 pub fn read(query: &str, now: Timestamp, zone: &TimeZone) -> Option<When> {
     let now = jiff::Timestamp::from_millisecond(now.0)
@@ -113,7 +116,7 @@ pub fn read(query: &str, now: Timestamp, zone: &TimeZone) -> Option<When> {
     })
 }
 
-/// "yesterday's" names a day as "yesterday" does.
+/// Removes possessive endings: "yesterday's" names a day as "yesterday" does.
 fn without_possessives(mut sentence: Sentence) -> Sentence {
     for word in &mut sentence.words {
         if let Some(owner) = word.text.strip_suffix(POSSESSIVE) {
@@ -124,6 +127,7 @@ fn without_possessives(mut sentence: Sentence) -> Sentence {
 }
 
 impl Reader<'_> {
+    /// The time expression at a word, in order of precedence.
     fn expression(&self, at: usize) -> Option<Point> {
         let today = self.context.now.date();
         self.pair(at)
@@ -132,7 +136,7 @@ impl Reader<'_> {
             .or_else(|| self.point(at, None, today))
     }
 
-    /// "since June": the longest preposition that leads to a time.
+    /// "since June": a time after the longest preposition.
     fn led(&self, at: usize) -> Option<Point> {
         let leads = LEADS
             .iter()
@@ -158,7 +162,7 @@ impl Reader<'_> {
         })
     }
 
-    /// "between March and May 2025": the second tells which year the first is of.
+    /// "between March and May 2025": the year of the second time determines that of the first.
     fn pair(&self, at: usize) -> Option<Point> {
         let today = self.context.now.date();
         let (_, joints) = PAIRS
@@ -181,7 +185,7 @@ impl Reader<'_> {
         })
     }
 
-    /// "two days before 3 June", "the day after June 3": a day of its own.
+    /// "two days before 3 June", "the day after June 3": the single day at that distance.
     fn shifted(&self, at: usize) -> Option<Point> {
         let one = || Some((self.sentence.any(at, ONE_DAY)?, 1, Unit::Day));
         let (len, count, unit) = amount(self.sentence, at, self.context.language).or_else(one)?;
@@ -199,6 +203,7 @@ impl Reader<'_> {
         })
     }
 
+    /// The local date of an instant.
     fn date(&self, at: Timestamp) -> Option<Date> {
         jiff::Timestamp::from_millisecond(at.0)
             .ok()

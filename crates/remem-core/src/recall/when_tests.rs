@@ -1,9 +1,9 @@
-//! A table of queries with the times they speak of, and one of queries that speak of none.
+//! A table of queries with the times they name, and one of queries that name none.
 
 use super::*;
 use proptest::prelude::*;
 
-/// A Wednesday.
+/// The reference instant, on a Wednesday.
 const NOW: &str = "2026-06-03T10:00Z";
 
 fn at(text: &str) -> Timestamp {
@@ -176,14 +176,14 @@ fn queries_that_speak_of_a_time() {
     let wrong = |row: &(&str, &str, &str, &str)| {
         let (query, said, from, until) = *row;
         let found = read(query, at(NOW), &TimeZone::UTC);
-        let told = found
+        let actual = found
             .as_ref()
             .map(|when| (&query[when.said.clone()], when.from, when.until));
-        let right = told == Some((said, instant_of(from), instant_of(until)));
+        let right = actual == Some((said, instant_of(from), instant_of(until)));
         (!right).then(|| {
             format!(
                 "{query:?}: {:?}",
-                told.map(|(said, from, until)| (said, from.rfc3339(), until.rfc3339()))
+                actual.map(|(said, from, until)| (said, from.rfc3339(), until.rfc3339()))
             )
         })
     };

@@ -1,18 +1,20 @@
 //! Owns the forms of a value in bases whose symbols carry no whole number of bits: ascii85, base85
-//! and base58. A text cannot be decoded from every place in them, so the value is encoded instead.
+//! and base58. Such a text cannot be decoded from an arbitrary offset, so the value is encoded
+//! instead and its encodings are searched for.
 
 use zeroize::Zeroizing;
 
-/// Bytes of the longest value that has these forms: they are many, and keys are shorter.
+/// Longest value, in bytes, that gets these forms. There are up to nine of them for each value, and
+/// keys are shorter than this.
 const BYTES_MAX: usize = 512;
-/// Fewest symbols that tell.
+/// Encoded forms with fewer symbols than this are dropped: ordinary text would match them.
 const SYMBOLS_MIN: usize = 10;
 const BASE85: &[u8; 85] =
     b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz!#$%&()*+-;<=>?@^_`{|}~";
 const BASE58: &[u8; 58] = b"123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz";
 
-/// The value in each base: alone in base58, and at each of the four places in a group of the other
-/// two, as far as whole groups go.
+/// The encodings of a value: one in base58, and for ascii85 and base85 one for each of the four
+/// offsets that the value can have in a group of four bytes. Only whole groups are encoded.
 pub(super) fn base_forms(value: &str) -> Vec<Zeroizing<String>> {
     let bytes = value.as_bytes();
     if bytes.len() > BYTES_MAX {
@@ -29,7 +31,7 @@ pub(super) fn base_forms(value: &str) -> Vec<Zeroizing<String>> {
     forms
 }
 
-/// Four bytes become five symbols.
+/// Encodes whole groups of four bytes as five base-85 symbols each.
 fn groups(bytes: &[u8], symbol: impl Fn(usize) -> char) -> Zeroizing<String> {
     let mut out = Zeroizing::new(String::with_capacity(bytes.len() * 5 / 4));
     let (whole, _) = bytes.as_chunks::<4>();
@@ -42,7 +44,7 @@ fn groups(bytes: &[u8], symbol: impl Fn(usize) -> char) -> Zeroizing<String> {
     out
 }
 
-/// All bytes as one number.
+/// Encodes all bytes as one number in base58.
 fn base58(bytes: &[u8]) -> Zeroizing<String> {
     let mut digits: Zeroizing<Vec<u8>> = Zeroizing::new(Vec::new());
     for &byte in bytes {

@@ -1,23 +1,23 @@
-//! Owns the count of bytes that the search of one text has looked at, and the limits on it. It may
-//! not decide what becomes of a stretch that did not fit; `layers` does, and replaces it.
+//! Owns the count of bytes that the search of one text has looked at, and the limits on it. It does
+//! not decide what happens to a stretch that did not fit; `layers` does, and replaces it.
 
 use crate::sabotage;
 
-/// Bytes looked at for one text, decoded ones included: so many times its length, and a little more
-/// for short ones. Ordinary text stays far below it.
+/// Bytes examined for one text, decoded ones included: at most this many times its length, plus
+/// `TEXT_EXTRA` for short texts. Ordinary text stays far below it.
 const TEXT_FACTOR: usize = 64;
 const TEXT_EXTRA: usize = 64 * 1024;
-/// Bytes looked at for one reading of a text and all that it holds: so many times its own length.
-/// Each notation of escapes can be nested in each, three deep, for twenty-one times; base64 in
-/// base64 in base64 is eleven.
+/// Bytes examined for one reading of a text and everything nested in it: at most this many times
+/// its own length, plus `READING_EXTRA`. Each notation of escapes can be nested in each, three
+/// deep, for twenty-one times; base64 in base64 in base64 is eleven.
 const READING_FACTOR: usize = 32;
 const READING_EXTRA: usize = 4 * 1024;
-/// Bytes of unpacked data looked at for one text, with all that they decode to. Plain text of
+/// Bytes of unpacked data examined for one text, with everything that they decode to. Plain text of
 /// fifteen megabytes fits, or eight that have some escapes.
 const UNPACKED_MAX: usize = 16 << 20;
 
-/// What may still be looked at. Text and what was unpacked from it are counted apart, so that
-/// neither takes from the other.
+/// The number of bytes that may still be examined for one text. Text and data unpacked from it are
+/// counted apart, so that neither uses up the other's share.
 pub(super) struct Budget {
     text: Count,
     unpacked: Count,
@@ -30,7 +30,7 @@ struct Count {
 }
 
 impl Budget {
-    /// The budget of a text of so many bytes.
+    /// The budget of a text that is `bytes` long.
     pub(super) fn of(bytes: usize) -> Budget {
         let limit = bytes.saturating_mul(TEXT_FACTOR).saturating_add(TEXT_EXTRA);
         Budget {
@@ -43,8 +43,8 @@ impl Budget {
         }
     }
 
-    /// Counts bytes that are about to be looked at. False when they do not fit: then nothing is
-    /// counted, and what stands behind them still has its chance.
+    /// Counts bytes that are about to be examined. Returns false when they do not fit: then nothing
+    /// is counted, so a shorter stretch behind them may still fit.
     pub(super) fn afford(&mut self, bytes: usize) -> bool {
         let count = if self.is_unpacking {
             &mut self.unpacked
@@ -59,7 +59,8 @@ impl Budget {
         true
     }
 
-    /// Charges a reading of so many bytes to itself until `end_reading` gets what this returns.
+    /// Limits a reading of `bytes` bytes to its own allowance until `end_reading` gets the outer
+    /// limit that this returns.
     pub(super) fn begin_reading(&mut self, bytes: usize) -> usize {
         let own = bytes
             .saturating_mul(READING_FACTOR)
@@ -69,22 +70,24 @@ impl Budget {
         outer
     }
 
-    /// The limit is again that of the text as a whole.
+    /// Restores the limit that `begin_reading` returned.
     pub(super) fn end_reading(&mut self, outer: usize) {
         self.text.limit = outer;
     }
 
-    /// Counts as unpacked data what is looked at until `end_unpacking` gets what this returns.
+    /// Counts examined bytes as unpacked data until `end_unpacking` gets the outer state that this
+    /// returns.
     pub(super) fn begin_unpacking(&mut self) -> bool {
         std::mem::replace(&mut self.is_unpacking, true)
     }
 
-    /// Data inside packed data ends where the outermost does.
+    /// Restores the state that `begin_unpacking` returned, so that leaving nested packed data keeps
+    /// counting as unpacked until the outermost packed data ends.
     pub(super) fn end_unpacking(&mut self, outer: bool) {
         self.is_unpacking = outer;
     }
 
-    /// Bytes looked at so far.
+    /// The number of bytes examined so far.
     pub(super) fn used(&self) -> usize {
         self.text.used.saturating_add(self.unpacked.used)
     }

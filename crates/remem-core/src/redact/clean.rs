@@ -1,5 +1,5 @@
 //! Owns the cleaning loop: find, replace, look again until nothing is found. The only caller of
-//! `Redacted::minted`. It may not keep any text.
+//! `Redacted::from_cleaned`. It may not keep any text.
 //!
 //! Why a loop: replacing can bring neighbours together, and a marker can itself meet a registered
 //! value. Each round takes away plain text or merges markers, so the loop ends; because it only
@@ -14,25 +14,27 @@ use super::needles::{Hit, Needles, UNREAD};
 use super::shapes::{self, ShapeHit, ShapeKind};
 use super::types::{Cleaned, Redacted, ShapePolicy};
 
-/// Rounds before the whole text is given up. Ordinary text needs one, a hit one more; only values
-/// made of marker syntax can need many.
+/// Rounds before the whole text is replaced. Ordinary text needs one, text with a hit one more;
+/// only values made of marker syntax can need many.
 const ROUNDS_MAX: usize = 12;
-/// Stands for a text that was given up; shorter than any value, so it cannot hold one.
+/// Marker id that replaces a text which was not clean after `ROUNDS_MAX` rounds; shorter than any
+/// value, so it cannot contain one.
 const GIVEN_UP: &str = "text";
-/// Stands for a stretch that could not be looked at.
+/// Marker id that replaces a stretch that could not be examined within the budget.
 const UNDECODABLE: &str = "undecodable";
 
-/// What one text is cleaned with.
+/// The values and settings that one text is cleaned with.
 pub(super) struct Cleaner<'r> {
     pub(super) needles: &'r Needles,
-    /// The marker id of each value.
+    /// The marker id of each value, by the value's number.
     pub(super) ids: &'r [String],
     pub(super) shapes: ShapePolicy,
-    /// Also make foreign placeholders canonical.
+    /// Whether placeholders of other notations become markers too.
     pub(super) derived: bool,
 }
 
 impl Cleaner<'_> {
+    /// Replaces values and shapes round by round until a round finds nothing.
     pub(super) fn clean(&self, text: &str) -> Cleaned {
         let mut current = Cow::Borrowed(text);
         let mut tally = Tally::default();
@@ -104,6 +106,7 @@ impl Cleaner<'_> {
         search.find(text).is_empty() && shapes::find(text).hits.is_empty()
     }
 
+    /// The spans of registered values in the text, merged; none of them lies inside marker syntax.
     fn value_spans(
         &self,
         text: &str,
@@ -118,7 +121,8 @@ impl Cleaner<'_> {
             spans.push(Span {
                 range: at + hit.range.start..at + hit.range.end,
                 label: hit.value,
-                // A value that stands in it names it rather than that it was not looked at.
+                // A value found inside an unexamined stretch labels the merged span, rather than
+                // "undecodable".
                 weight: if hit.value == UNREAD {
                     0
                 } else {
@@ -147,7 +151,7 @@ impl Cleaner<'_> {
     }
 }
 
-/// What was found and done in all rounds.
+/// Counts of everything found and replaced over all rounds.
 #[derive(Default)]
 struct Tally {
     values: u32,
@@ -155,7 +159,7 @@ struct Tally {
     examined: usize,
 }
 
-/// Part of a text to replace, and what its marker will say.
+/// A part of a text to replace, with the label that its marker will show.
 struct Span<L> {
     range: Range<usize>,
     label: L,
@@ -163,6 +167,7 @@ struct Span<L> {
     weight: usize,
 }
 
+/// The spans of secret shapes in the text, merged.
 fn shape_spans(text: &str, markers: &[Marker], examined: &mut usize) -> Vec<Span<ShapeKind>> {
     let span = |at: usize, hit: ShapeHit| Span {
         range: at + hit.range.start..at + hit.range.end,
@@ -232,6 +237,7 @@ fn merged<L>(mut spans: Vec<Span<L>>, markers: &[Marker]) -> Vec<Span<L>> {
     union
 }
 
+/// The text with each span replaced by the marker that `write` makes for it.
 fn replaced<L>(text: &str, spans: &[Span<L>], write: impl Fn(&Span<L>) -> String) -> String {
     let mut out = String::with_capacity(text.len());
     let mut kept = 0;

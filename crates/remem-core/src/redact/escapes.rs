@@ -1,5 +1,5 @@
-//! Owns the decoding of escape notations: backslash, percent, markup, quoted-printable. One level
-//! a call; it may not search, and it can tell for every decoded byte where it came from.
+//! Owns the decoding of escape notations: backslash, percent, markup, quoted-printable. One call
+//! decodes one level. It may not search; it reports for every decoded byte where it came from.
 
 use std::ops::Range;
 
@@ -12,7 +12,7 @@ pub(super) enum Escape {
     QuotedPrintable,
     /// URLs: `%2F`, and the old `%u00E9`.
     Percent,
-    /// HTML and XML tags, which stand for nothing: `ab<b>cd</b>`.
+    /// HTML and XML tags, which decode to nothing: `ab<b>cd</b>`.
     Tag,
     /// HTML and XML: `&amp;`, `&#38;`, `&#x26;`.
     Entity,
@@ -21,7 +21,7 @@ pub(super) enum Escape {
     Backslash,
 }
 
-/// What one escape stands for: up to four decoded bytes for a range of source bytes.
+/// One decoded escape: up to four bytes that replace a range of source bytes.
 struct Token {
     at: usize,
     len: usize,
@@ -60,7 +60,8 @@ impl Token {
     }
 }
 
-/// Where escapes may begin in a layer, by notation. Found in one pass over the layer.
+/// The offsets at which escapes may begin in a layer, by notation. Found in one pass over the
+/// layer.
 pub(super) struct Leads([Vec<usize>; Escape::ALL.len()]);
 
 impl Leads {
@@ -91,15 +92,15 @@ impl Leads {
     }
 }
 
-/// Zero for a lead.
+/// The distance between the byte and the nearest lead byte; zero for a lead byte.
 fn distance(byte: u8) -> u8 {
     Escape::ALL
         .iter()
         .fold(u8::MAX, |least, escape| least.min(byte ^ escape.lead()))
 }
 
-/// A layer with the escapes of one notation decoded. Only what lies within reach of an escape: the
-/// rest reads the same as before and was searched already.
+/// A layer with the escapes of one notation decoded. It covers only the windows within reach of an
+/// escape: the rest reads the same as before and was searched already.
 pub(super) struct Unescaped<'l> {
     layer: &'l [u8],
     tokens: Vec<Token>,
@@ -108,12 +109,12 @@ pub(super) struct Unescaped<'l> {
 
 struct Window {
     range: Range<usize>,
-    /// The tokens in it, by number.
+    /// The tokens of this window, as a range of indices.
     tokens: Range<usize>,
 }
 
 impl<'l> Unescaped<'l> {
-    /// `None` when there is no such escape.
+    /// Decodes the escapes of one notation; `None` when the layer has none.
     pub(super) fn new(
         escape: Escape,
         layer: &'l [u8],
@@ -148,12 +149,12 @@ impl<'l> Unescaped<'l> {
         })
     }
 
-    /// How many separate windows there are.
+    /// The number of separate windows around escapes.
     pub(super) fn windows(&self) -> usize {
         self.windows.len()
     }
 
-    /// Writes one window, decoded.
+    /// Writes one window to the sink with its escapes decoded.
     pub(super) fn write(&self, number: usize, sink: &mut impl Sink) {
         let window = &self.windows[number];
         let mut at = window.range.start;
@@ -167,8 +168,9 @@ impl<'l> Unescaped<'l> {
 }
 
 impl Escape {
-    /// From the outermost notation to the innermost, as programs nest them: a URL inside a mail, a
-    /// JSON text inside a URL. After one notation only itself and those behind it are tried.
+    /// All notations from the outermost to the innermost, as programs nest them: a URL inside a
+    /// mail, a JSON text inside a URL. After one notation only itself and the ones after it are
+    /// tried.
     pub(super) const ALL: [Escape; 5] = [
         Escape::QuotedPrintable,
         Escape::Percent,
@@ -177,6 +179,7 @@ impl Escape {
         Escape::Backslash,
     ];
 
+    /// The byte that every escape of this notation begins with.
     const fn lead(self) -> u8 {
         match self {
             Escape::Backslash => b'\\',
@@ -187,6 +190,7 @@ impl Escape {
         }
     }
 
+    /// Decodes the escape that begins at the start of `at`, if one does.
     fn token(self, at: &[u8]) -> Option<Token> {
         match self {
             Escape::Backslash => backslash(at),
@@ -267,7 +271,7 @@ fn tag(at: &[u8]) -> Option<Token> {
     (!at[1..end].contains(&b'<')).then(|| Token::nothing(end + 1))
 }
 
-/// Longest tag looked over.
+/// Longest markup tag that is skipped; a longer one is treated as text.
 const TAG_BYTES_MAX: usize = 128;
 
 fn entity(at: &[u8]) -> Option<Token> {

@@ -1,6 +1,5 @@
 //! Owns the matching skeleton: text with case, width, look-alikes, invisible characters and (by
-//! level) spacing and punctuation taken away. It is only ever matched against, never stored or
-//! shown.
+//! level) spacing and punctuation removed. It is only ever matched against, never stored or shown.
 //!
 //! The fold looks at one character at a time. So the skeleton of a part is a part of the skeleton
 //! of the whole, and a value that occurs in a text also occurs in skeleton form: no context can
@@ -13,14 +12,14 @@ use unicode_normalization::char::{decompose_compatible, is_combining_mark};
 use super::lookalikes::lookalike;
 use super::origin::Origin;
 
-/// How much the skeleton leaves out. Each level drops all that the one before it drops.
+/// How much a skeleton leaves out. Each level drops everything that the one before it drops.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Level {
-    /// Case, width, accents, look-alikes and invisible characters.
+    /// Drops case, width, accents, look-alikes and invisible characters.
     Tight,
-    /// White space too.
+    /// Drops white space as well.
     Dense,
-    /// Everything but letters and digits.
+    /// Drops everything but letters and digits.
     Bare,
 }
 
@@ -46,7 +45,8 @@ static TIGHT: [u8; 128] = ascii_table(Level::Tight);
 static DENSE: [u8; 128] = ascii_table(Level::Dense);
 static BARE: [u8; 128] = ascii_table(Level::Bare);
 
-/// Zero stands for "dropped"; NUL itself is a control character and dropped at every level.
+/// The skeleton byte of each ASCII character. Zero means "dropped"; NUL itself is a control
+/// character and dropped at every level.
 const fn ascii_table(level: Level) -> [u8; 128] {
     let mut table = [0; 128];
     let mut byte = 0u8;
@@ -93,7 +93,8 @@ pub(super) fn fold_into(text: &str, level: Level, out: &mut Vec<u8>) {
     out.truncate(write);
 }
 
-/// Without a branch on "kept": spaces are too frequent and too irregular to be predicted.
+/// Folds ASCII text and returns the number of bytes written. There is no branch on "kept": spaces
+/// are too frequent and too irregular to be predicted.
 fn fold_ascii(ascii: &[u8], table: &[u8; 128], out: &mut [u8]) -> usize {
     let mut write = 0;
     for &byte in ascii {
@@ -104,6 +105,7 @@ fn fold_ascii(ascii: &[u8], table: &[u8; 128], out: &mut [u8]) -> usize {
     write
 }
 
+/// The longest prefix that is ASCII; tested 64 bytes at a time, then byte by byte.
 fn ascii_prefix(bytes: &[u8]) -> &[u8] {
     let blocks = bytes
         .chunks(64)
@@ -125,14 +127,14 @@ pub(super) fn folded(text: &str, level: Level) -> Vec<u8> {
     out
 }
 
-/// Whether a character has a place in a bare skeleton.
+/// Whether a character contributes to a bare skeleton.
 pub(super) fn is_kept(c: char) -> bool {
     let mut kept = false;
     fold_char(c, Level::Bare, &mut |_| kept = true);
     kept
 }
 
-/// Where in `text` each byte of its skeleton comes from.
+/// The range in `text` that each byte of its skeleton comes from.
 pub(super) fn origin(text: &str, level: Level) -> Origin {
     let mut origin = Origin::default();
     for (at, c) in text.char_indices() {
@@ -144,7 +146,8 @@ pub(super) fn origin(text: &str, level: Level) -> Origin {
     origin
 }
 
-/// Where the characters that ride on the one before `at` end: accents and variation selectors.
+/// The end of the characters from `at` on that combine with the one before: accents and variation
+/// selectors.
 pub(super) fn riders_end(text: &str, at: usize) -> usize {
     let rest = text.get(at..).unwrap_or_default();
     let riders = rest
@@ -183,11 +186,16 @@ fn fold_char(c: char, level: Level, emit: &mut impl FnMut(char)) {
     }
 }
 
-/// What the characters of the basic plane fold to, worked out once: most fold to one character.
+/// The fold of each character of the basic plane, computed once. Most characters fold to one, which
+/// is stored in the low 21 bits.
 static PLANE: LazyLock<Vec<u32>> = LazyLock::new(|| (0..0x1_0000).map(plane_entry).collect());
+/// The character is dropped at every level.
 const NOTHING: u32 = 0;
+/// The character folds to several, so `fold_wide` must be asked.
 const SEVERAL: u32 = u32::MAX;
+/// Flag: the folded character is a letter or digit.
 const ALPHANUMERIC: u32 = 1 << 30;
+/// Flag: the folded character is white space.
 const SPACE: u32 = 1 << 29;
 
 fn plane_entry(code: u32) -> u32 {
@@ -209,6 +217,7 @@ fn plane_entry(code: u32) -> u32 {
     if count > 1 { SEVERAL } else { entry }
 }
 
+/// Folds a character by its Unicode decomposition.
 fn fold_wide(c: char, emit: &mut impl FnMut(char)) {
     if is_invisible(c) {
         return;
@@ -233,7 +242,7 @@ fn fold_wide(c: char, emit: &mut impl FnMut(char)) {
     });
 }
 
-/// Characters that show nothing, so anyone can put them between two letters of a value.
+/// Whether a character shows nothing, so that anyone can put it between two letters of a value.
 fn is_invisible(c: char) -> bool {
     matches!(c,
         '\u{80}'..='\u{9F}' | '\u{AD}' | '\u{34F}' | '\u{61C}' | '\u{115F}' | '\u{1160}' | '\u{17B4}' | '\u{17B5}'

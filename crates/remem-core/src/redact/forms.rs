@@ -1,5 +1,5 @@
-//! Owns the skeleton forms of a value (whole, mirrored, head, tail) and the rule that accepts or
-//! turns down a match of one. It may not search; `needles` does, and asks here.
+//! Owns the skeleton forms of a value (whole, disguised, head, tail) and the rule that accepts or
+//! rejects a match of one. It may not search; `needles` does, and asks here.
 
 use std::ops::Range;
 
@@ -9,53 +9,60 @@ use super::fold::{Level, folded, is_kept};
 use super::random::{class_changes, is_telling_part};
 use super::value::FLOOR_CHARS;
 
-/// Fewest characters (wide scripts count double) that make a head or tail worth hiding.
+/// Least weight of a head or tail that is hidden on its own: its number of characters, wide scripts
+/// counted double.
 const PART_WEIGHT_MIN: usize = 10;
 /// A head or tail of a phrase of words must be this long, because words repeat in ordinary text.
 const PHRASE_PART_CHARS_MIN: usize = 16;
+/// Words that make a value a phrase.
 const PHRASE_WORDS_MIN: usize = 4;
-/// How far past the half a telling head or tail is looked for; keeps registration linear.
+/// Lengths tried, from half of the value on, for a head or tail that identifies the value; keeps
+/// registration linear.
 const PART_STEPS_MAX: usize = 64;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Part {
     Whole,
-    /// Whole, with its punctuation: for values that have little else.
+    /// The whole value with its punctuation: for values that have little else.
     Punctuated,
-    /// Reversed, turned by rot13, or with digits for the letters that look like them.
+    /// The value reversed, encoded by rot13, or with digits for the letters that look like them.
     Mirror,
     Head,
     Tail,
 }
 
-/// What a skeleton needle stands for, and what is needed to judge a match of it.
+/// The value and part of it that a skeleton needle represents, and the data to judge a match of it.
 pub(super) struct Form {
     pub(super) value: usize,
     part: Part,
-    /// The needle itself; moves to the scanner.
+    /// The needle itself; it moves to the scanner.
     bare: Zeroizing<Vec<u8>>,
-    /// Skeletons of the same stretch with more kept.
+    /// Skeleton of the same stretch that drops less than `dense`.
     tight: Zeroizing<Vec<u8>>,
+    /// Skeleton of the same stretch that drops less than `bare`.
     dense: Zeroizing<Vec<u8>>,
-    /// Characters that have a place in the needle.
+    /// The number of the value's characters that contribute to the needle.
     pub(super) chars: usize,
-    /// Mixes cases, digits or scripts more than once: not a word with a number after it.
+    /// The stretch mixes cases, digits or scripts more than once: not a word with a number after
+    /// it.
     strong: bool,
-    /// Letters of one case with punctuation between: spaces in its place make it ordinary text.
+    /// The stretch is letters of one case with punctuation between: spaces in its place make it
+    /// ordinary text.
     wordy: bool,
-    /// For a head, what follows it in the value; for a tail, what precedes it.
+    /// The bare skeleton of the rest of the value: what follows a head or precedes a tail.
     rest: Zeroizing<Vec<u8>>,
-    /// The punctuation of the value that the match leaves out on either side.
+    /// The punctuation before and after the value's letters and digits, which a skeleton match
+    /// leaves out.
     edges: (Zeroizing<String>, Zeroizing<String>),
 }
 
 impl Form {
-    /// The value as it is.
+    /// The form for the whole value as registered.
     pub(super) fn whole(value: usize, text: &str) -> Form {
         Form::new(value, Part::Whole, text, "")
     }
 
-    /// The value with its punctuation kept in the needle, so that there is none left to take in.
+    /// The form with its punctuation kept in the needle, so that a match has none left to take in.
     pub(super) fn punctuated(self) -> Form {
         Form {
             part: Part::Punctuated,
@@ -64,7 +71,7 @@ impl Form {
         }
     }
 
-    /// The bare skeleton to search for; the form does not need it any more.
+    /// Takes the bare skeleton to search for; the form does not need it any more.
     pub(super) fn take_needle(&mut self) -> Zeroizing<Vec<u8>> {
         std::mem::take(&mut self.bare)
     }
@@ -98,7 +105,7 @@ impl Form {
         }
     }
 
-    /// The range to hide for a match of the needle, or `None` if it is to be turned down.
+    /// The range to hide for a match of the needle, or `None` if the match is rejected.
     pub(super) fn judge(&self, text: &str, range: Range<usize>) -> Option<Range<usize>> {
         let grown = self.grow(text, range.clone());
         let compared = if matches!(self.part, Part::Head | Part::Tail) {
@@ -109,8 +116,9 @@ impl Form {
         self.accepts(&text[compared]).then_some(grown)
     }
 
-    /// A skeleton match means little for a short value: the less the text looks like the value as
-    /// registered, the more letters and digits must agree.
+    /// Whether a match is an occurrence of the value. A skeleton match means little for a short
+    /// value: the less the text looks like the value as registered, the more letters and digits
+    /// must agree.
     fn accepts(&self, found: &str) -> bool {
         let same_but_case = || folded(found, Level::Tight) == *self.tight;
         let same_but_space = || folded(found, Level::Dense) == *self.dense;
@@ -128,8 +136,8 @@ impl Form {
         }
     }
 
-    /// Takes in what belongs to the value beyond the match: the punctuation around a whole one, and
-    /// what follows a head or precedes a tail as long as it goes on as the value does.
+    /// Extends a match to what belongs to the value beyond it: the punctuation around a whole
+    /// value, and the text after a head or before a tail as long as it continues as the value does.
     fn grow(&self, text: &str, range: Range<usize>) -> Range<usize> {
         let before = &text[..range.start];
         let after = &text[range.end..];
@@ -166,10 +174,10 @@ fn reads_as_words(text: &str) -> bool {
     count > 1 && chars >= count * 3
 }
 
-/// Bytes of the characters whose skeletons use up `rest`, from its start or from its end, up to the
-/// last one that has a skeleton at all.
+/// The length in bytes of the characters whose skeletons use up `rest`, from its start or from its
+/// end, up to the last one that has a skeleton at all.
 fn agreeing_len(chars: impl Iterator<Item = char>, mut rest: &[u8], from_start: bool) -> usize {
-    let mut seen = 0;
+    let mut read = 0;
     let mut agreeing = 0;
     for c in chars {
         let skeleton = folded(c.encode_utf8(&mut [0; 4]), Level::Bare);
@@ -182,26 +190,26 @@ fn agreeing_len(chars: impl Iterator<Item = char>, mut rest: &[u8], from_start: 
             break;
         };
         rest = left;
-        seen += c.len_utf8();
+        read += c.len_utf8();
         if !skeleton.is_empty() {
-            agreeing = seen;
+            agreeing = read;
         }
     }
     agreeing
 }
 
-/// The skeleton forms of a value that has letters and digits enough.
+/// The skeleton forms of a value that has enough letters and digits.
 pub(super) fn forms_of(number: usize, value: &str, whole: Form) -> Vec<Form> {
     let reversed = Zeroizing::new(value.chars().rev().collect::<String>());
-    let turned = Zeroizing::new(value.chars().map(rot13).collect::<String>());
+    let rotated = Zeroizing::new(value.chars().map(rot13).collect::<String>());
     let swapped = Zeroizing::new(value.chars().map(digit_for).collect::<String>());
     let mut forms = vec![
         Form::new(number, Part::Mirror, &reversed, ""),
-        Form::new(number, Part::Mirror, &turned, ""),
+        Form::new(number, Part::Mirror, &rotated, ""),
         Form::new(number, Part::Mirror, &swapped, ""),
     ];
-    // A palindrome needs no mirror, nor does a value without such letters.
-    forms.retain(|mirror| mirror.bare != whole.bare);
+    // The reverse of a palindrome is the value itself, and so is rot13 of a value without letters.
+    forms.retain(|form| form.bare != whole.bare);
     forms.push(whole);
     if let Some(end) = telling_head(value) {
         forms.push(Form::new(number, Part::Head, &value[..end], &value[end..]));
@@ -218,7 +226,7 @@ pub(super) fn forms_of(number: usize, value: &str, whole: Form) -> Vec<Form> {
     forms
 }
 
-/// Byte length of the shortest head that is at least half of the value and gives it away.
+/// Byte length of the shortest head that is at least half of the value and identifies it.
 fn telling_head(value: &str) -> Option<usize> {
     let ends: Vec<usize> = value.char_indices().map(|(at, _)| at).skip(1).collect();
     let half = value.chars().count().div_ceil(2);
@@ -228,7 +236,8 @@ fn telling_head(value: &str) -> Option<usize> {
         .find(|&end| is_telling(value, &value[..end]))
 }
 
-/// Byte offset where the shortest such tail starts.
+/// Byte offset at which the shortest tail starts that is at least half of the value and identifies
+/// it.
 fn telling_tail(value: &str) -> Option<usize> {
     let half = value.chars().count().div_ceil(2);
     let starts = value
@@ -242,6 +251,7 @@ fn telling_tail(value: &str) -> Option<usize> {
         .find(|&start| is_telling(value, &value[start..]))
 }
 
+/// Whether a head or tail identifies its value well enough to be hidden on its own.
 fn is_telling(value: &str, part: &str) -> bool {
     let weight: usize = part
         .chars()
@@ -269,10 +279,10 @@ fn digit_for(c: char) -> char {
 }
 
 fn rot13(c: char) -> char {
-    let turn = |base: u8| char::from(base + (c as u8 - base + 13) % 26);
+    let rotate = |base: u8| char::from(base + (c as u8 - base + 13) % 26);
     match c {
-        'a'..='z' => turn(b'a'),
-        'A'..='Z' => turn(b'A'),
+        'a'..='z' => rotate(b'a'),
+        'A'..='Z' => rotate(b'A'),
         _ => c,
     }
 }

@@ -1,9 +1,9 @@
 //! Owns the unpacking of gzip and zlib data inside a decoded layer, piece by piece. It may not
-//! search, nor hold more than it was asked for.
+//! search, nor hold more than the caller asked for.
 
 use flate2::{Decompress, FlushDecompress, Status};
 
-/// Where gzip or zlib data may begin.
+/// The offsets at which gzip or zlib data may begin, by its first bytes.
 pub(super) fn starts(layer: &[u8]) -> impl Iterator<Item = usize> {
     let possible = layer
         .iter()
@@ -18,8 +18,8 @@ pub(super) fn starts(layer: &[u8]) -> impl Iterator<Item = usize> {
     })
 }
 
-/// Packed data that is unpacked as it is read. A cut or damaged one still gives away what came
-/// before, so an error only ends it.
+/// Packed data that is unpacked as it is read. Truncated or damaged data still yields the bytes
+/// before the fault, so an error only ends the stream.
 pub(super) struct Stream<'p> {
     packed: &'p [u8],
     used: usize,
@@ -31,39 +31,39 @@ pub(super) struct Stream<'p> {
 /// How a stream ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum End {
-    /// With the mark that says so.
+    /// With the end mark of its format.
     Whole,
-    /// In the middle of it there was no more data.
+    /// The input ended before the end mark.
     Cut,
-    /// What followed is no packed data.
+    /// The bytes that followed are no packed data.
     Damaged,
 }
 
 impl<'p> Stream<'p> {
-    /// Takes the data from one of `starts` on.
+    /// Opens the data at an offset that `possible_starts` gave.
     pub(super) fn new(packed: &'p [u8]) -> Stream<'p> {
         let header = header_len(packed);
         Stream {
             packed,
             used: header.min(packed.len()),
             header,
-            // Checksums are not looked at: a wrong one hides nothing.
+            // Checksums are not verified: a wrong one hides nothing.
             state: Decompress::new(false),
             end: None,
         }
     }
 
-    /// Bytes before the packed data proper, which were looked at to find it.
+    /// The length of the header, which was examined to find the packed data behind it.
     pub(super) fn header(&self) -> usize {
         self.header
     }
 
-    /// How the stream ended, if it did.
+    /// How the stream ended, or `None` if it has not.
     pub(super) fn end(&self) -> Option<End> {
         self.end
     }
 
-    /// Bytes of packed data that have been read, checksums at its end included.
+    /// The number of packed bytes read so far, with the checksum at the end.
     pub(super) fn used(&self) -> usize {
         let checks = match (self.end, self.packed) {
             (Some(End::Whole), [0x1F, ..]) => 8,
@@ -96,7 +96,8 @@ impl<'p> Stream<'p> {
     }
 }
 
-/// Bytes before the packed data proper: two for zlib; for gzip ten and what its flags announce.
+/// The length of the header: two bytes for zlib; for gzip ten and the fields that its flags
+/// announce.
 fn header_len(packed: &[u8]) -> usize {
     let [0x1F, _, _, flags, ..] = packed else {
         return 2;

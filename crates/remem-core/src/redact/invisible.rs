@@ -1,10 +1,10 @@
 //! Owns the decoding of text that cannot be seen: tag characters and variation selectors. It may
-//! not search; it can tell where every byte came from.
+//! not search; it reports where every byte came from.
 
 use super::origin::{BREAK, Sink};
 
-/// Writes text made of characters that show nothing: tag characters stand for ASCII, variation
-/// selectors for bytes. All that is visible between them becomes one break.
+/// Writes the text that invisible characters encode: tag characters encode ASCII, variation
+/// selectors bytes. Each visible stretch between them becomes one break.
 pub(super) fn write_invisible(layer: &[u8], sink: &mut impl Sink) {
     if layer.is_ascii() || (!layer.contains(&0xF3) && !layer.contains(&0xEF)) {
         return;

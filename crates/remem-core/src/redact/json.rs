@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 use super::{Redactor, ShapePolicy};
 
 impl Redactor {
-    /// Cleans all text in a JSON value. Two keys that become equal are told apart by a number.
+    /// Cleans all text in a JSON value. A key that becomes equal to an earlier one gets a number.
     pub fn clean_json(&self, value: Value, shapes: ShapePolicy) -> Value {
         match value {
             Value::String(text) => Value::String(self.clean(&text, shapes).text.into_string()),

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{Redactor, SecretValue, ShapePolicy};
 
-/// Why a line got no answer.
+/// The reason why a line got no answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum JsonlError {
     /// The line is not a JSON request of this protocol.
@@ -21,7 +21,7 @@ pub enum JsonlError {
     Empty,
 }
 
-/// Said of a ref that holds a secret. Constant: an error must not echo its input.
+/// The error for a ref that holds a secret. Constant: an error must not echo its input.
 const REFUSED: &str = "the reference contains a secret";
 
 #[derive(Deserialize)]
@@ -63,7 +63,7 @@ enum Channel {
     Ref,
 }
 
-/// How parts become one derived text; `fields` stay apart.
+/// How the cleaned parts are joined into one derived text; under `fields` they are not.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 enum Merge {
@@ -117,7 +117,7 @@ pub fn answer(line: &str) -> Result<String, JsonlError> {
     serde_json::to_string(&answer).map_err(|_| JsonlError::Malformed)
 }
 
-/// The text as it would be kept in this channel; `None` when it is refused.
+/// The text as this channel would store it; `None` when it is refused.
 fn clean_channel(redactor: &Redactor, channel: Channel, content: &str) -> Option<String> {
     let clean = |text: &str| redactor.clean(text, ShapePolicy::Redact).text.into_string();
     match channel {
@@ -132,7 +132,7 @@ fn clean_channel(redactor: &Redactor, channel: Channel, content: &str) -> Option
     }
 }
 
-/// Each part is kept on its own; a refused one leaves nothing behind.
+/// Cleans each part on its own, a refused one to an empty text, then joins and cleans the result.
 fn answer_parts<'a>(
     redactor: &Redactor,
     id: &'a str,

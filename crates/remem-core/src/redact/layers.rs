@@ -15,16 +15,16 @@ use super::scan::WINDOW;
 use super::stretch::printable;
 use crate::sabotage;
 
-/// Encodings inside encodings that are followed.
+/// Levels of nested encodings that are followed.
 pub(super) const DEPTH_MAX: usize = 3;
 
-/// The search of one text, which may come in pieces: all of them share its budget.
+/// The search of one text. The text may come in pieces, which share its budget.
 pub(super) struct Search<'n> {
     pub(super) needles: &'n Needles,
     pub(super) budget: Budget,
 }
 
-/// Where a layer stands: how many decodings deep, and from which escape notation on to look.
+/// How many decodings deep a layer is, and the escape notation from which on to decode.
 #[derive(Clone, Copy)]
 pub(super) struct Place {
     pub(super) depth: usize,
@@ -32,7 +32,7 @@ pub(super) struct Place {
 }
 
 impl Place {
-    /// One decoding deeper, where every notation may follow.
+    /// The level one decoding deeper, where every notation may follow.
     pub(super) fn below(self) -> Place {
         Place {
             depth: self.depth + 1,
@@ -42,20 +42,20 @@ impl Place {
 }
 
 impl<'n> Search<'n> {
-    /// Prepares the search of a text of so many bytes.
+    /// Prepares the search of a text that is `bytes` long.
     pub(super) fn new(needles: &'n Needles, bytes: usize) -> Search<'n> {
         let budget = Budget::of(bytes);
         Search { needles, budget }
     }
 
-    /// Finds registered values in a piece of the text and in what it decodes to, and what could not
-    /// be looked at.
+    /// Finds registered values in a piece of the text and in what it decodes to, and the stretches
+    /// that could not be examined.
     pub(super) fn find(&mut self, text: &str) -> Vec<Hit> {
-        let place = Place {
+        let level = Place {
             depth: 0,
             notation: 0,
         };
-        let mut hits = self.layer(text.as_bytes(), place);
+        let mut hits = self.layer(text.as_bytes(), level);
         hits.retain(|hit| hit.value != CUT);
         for hit in &mut hits {
             hit.range = on_char_boundaries(text, &hit.range);
@@ -63,26 +63,26 @@ impl<'n> Search<'n> {
         hits
     }
 
-    /// Searches a layer: as it is, then its readings, the cheap ones first.
-    pub(super) fn layer(&mut self, bytes: &[u8], place: Place) -> Vec<Hit> {
+    /// Searches a layer as it is, then its decodings, the cheap ones first.
+    pub(super) fn layer(&mut self, bytes: &[u8], level: Place) -> Vec<Hit> {
         if !self.budget.afford(bytes.len()) {
             return unread(0..bytes.len()).into_iter().collect();
         }
         let mut hits = Vec::new();
         self.needles.scan(bytes, &mut hits);
-        if place.depth == DEPTH_MAX || bytes.len() < WINDOW {
+        if level.depth == DEPTH_MAX || bytes.len() < WINDOW {
             return hits;
         }
-        let below = place.below();
+        let below = level.below();
         let leads = Leads::of(bytes);
-        for (notation, escape) in Escape::ALL.into_iter().enumerate().skip(place.notation) {
+        for (notation, escape) in Escape::ALL.into_iter().enumerate().skip(level.notation) {
             if let Some(unescaped) = Unescaped::new(escape, bytes, &leads, self.needles.reach()) {
                 self.view(&unescaped, Place { notation, ..below }, &mut hits);
             }
         }
-        let outlines = Outlines::of(bytes, self.needles.shortest());
+        let candidates = Outlines::of(bytes, self.needles.shortest());
         let mut packed = Vec::new();
-        for symbols in outlines.symbols() {
+        for symbols in candidates.symbols() {
             let readings = 0..symbols.phases();
             let holds_packed =
                 readings.filter(|&phase| self.reading(&symbols, phase, below, &mut hits));
@@ -91,7 +91,7 @@ impl<'n> Search<'n> {
                 packed.push((symbols, phases));
             }
         }
-        self.view(&ByteLists(&outlines), below, &mut hits);
+        self.view(&ByteLists(&candidates), below, &mut hits);
         self.view(&Invisible(bytes), below, &mut hits);
         for (symbols, phases) in packed {
             for phase in phases {
@@ -101,8 +101,8 @@ impl<'n> Search<'n> {
         hits
     }
 
-    /// Searches a layer that is mostly text, part by part.
-    fn view(&mut self, view: &impl View, place: Place, hits: &mut Vec<Hit>) {
+    /// Searches a decoding that is mostly text, part by part.
+    fn view(&mut self, view: &impl View, level: Place, hits: &mut Vec<Hit>) {
         let mut decoded = Vec::new();
         for part in 0..view.parts() {
             decoded.clear();
@@ -110,8 +110,8 @@ impl<'n> Search<'n> {
             if decoded.len() < WINDOW {
                 continue;
             }
-            let outer = self.begin_reading(decoded.len(), place);
-            let found = self.layer(&decoded, place);
+            let outer = self.begin_reading(decoded.len(), level);
+            let found = self.layer(&decoded, level);
             self.end_reading(outer);
             if !found.is_empty() {
                 let mut origin = Origin::default();
@@ -121,17 +121,18 @@ impl<'n> Search<'n> {
         }
     }
 
-    /// Searches one reading of encoded stretches. Most readings are rubbish: values are looked for
-    /// in all of it, anything more only where it reads as text. True if it may hold packed data.
+    /// Searches one reading of encoded stretches. Most readings are garbage: all of it is searched
+    /// for exact values, and only the parts that read as text for anything more. Returns whether it
+    /// may hold packed data.
     fn reading(
         &mut self,
         symbols: &Symbols<'_>,
         phase: usize,
-        place: Place,
+        level: Place,
         hits: &mut Vec<Hit>,
     ) -> bool {
         let decoded = symbols.bytes(phase);
-        let outer = self.begin_reading(decoded.len(), place);
+        let outer = self.begin_reading(decoded.len(), level);
         if !self.budget.afford(decoded.len()) {
             self.end_reading(outer);
             hits.extend(symbols.sources().filter_map(unread));
@@ -140,7 +141,7 @@ impl<'n> Search<'n> {
         let mut found = Vec::new();
         self.needles.scan_exact(&decoded, &mut found);
         for stretch in printable(&decoded) {
-            let inner = self.layer(&decoded[stretch.clone()], place);
+            let inner = self.layer(&decoded[stretch.clone()], level);
             found.extend(inner.into_iter().map(|hit| {
                 hit.moved(stretch.start + hit.range.start..stretch.start + hit.range.end)
             }));
@@ -157,14 +158,14 @@ impl<'n> Search<'n> {
         &mut self,
         symbols: &Symbols<'_>,
         phase: usize,
-        place: Place,
+        level: Place,
         hits: &mut Vec<Hit>,
     ) {
         let decoded = symbols.bytes(phase);
         let mut found = Vec::new();
         for stretch in symbols.stretches_of_bytes(phase) {
             let from = found.len();
-            self.unpack(&decoded[stretch.clone()], place, &mut found);
+            self.unpack(&decoded[stretch.clone()], level, &mut found);
             for hit in &mut found[from..] {
                 *hit = hit.moved(stretch.start + hit.range.start..stretch.start + hit.range.end);
             }
@@ -174,9 +175,10 @@ impl<'n> Search<'n> {
         }
     }
 
-    /// Readings of the text itself are charged each to itself; what is nested in one, to that one.
-    fn begin_reading(&mut self, bytes: usize, place: Place) -> Option<usize> {
-        (place.depth == 1).then(|| self.budget.begin_reading(bytes))
+    /// Gives a reading of the text itself its own allowance; what is nested in one counts against
+    /// it.
+    fn begin_reading(&mut self, bytes: usize, level: Place) -> Option<usize> {
+        (level.depth == 1).then(|| self.budget.begin_reading(bytes))
     }
 
     fn end_reading(&mut self, outer: Option<usize>) {
@@ -186,7 +188,8 @@ impl<'n> Search<'n> {
     }
 }
 
-/// A stretch that could not be looked at goes: a value in it would be kept otherwise.
+/// The hit for a stretch that could not be examined. It is replaced, because a value in it would be
+/// stored otherwise.
 fn unread(range: Range<usize>) -> Option<Hit> {
     let hit = Hit {
         range,
@@ -195,14 +198,14 @@ fn unread(range: Range<usize>) -> Option<Hit> {
     sabotage!("a-stretch-that-was-not-looked-at-is-kept", Some(hit), None)
 }
 
-/// Hits in a decoded layer as seen from the layer around it.
+/// Translates hits in a decoded layer to ranges of the layer around it.
 fn moved(found: Vec<Hit>, origin: &Origin) -> impl Iterator<Item = Hit> {
     found
         .into_iter()
         .map(|hit| hit.moved(origin.of(&hit.range)))
 }
 
-/// A layer in parts that can be written twice: as bytes to search, and as origins when something
+/// A decoding in parts that can be written twice: as bytes to search, and as origins when something
 /// was found.
 trait View {
     fn parts(&self) -> usize {
@@ -238,6 +241,7 @@ impl View for Invisible<'_> {
     }
 }
 
+/// Extends a range to character boundaries on both sides.
 fn on_char_boundaries(text: &str, range: &Range<usize>) -> Range<usize> {
     let mut start = range.start.min(text.len());
     let mut end = range.end.min(text.len());

@@ -1,4 +1,4 @@
-//! Owns the table of characters that pass for an ASCII one. A table and its lookup, nothing else.
+//! Owns the table of characters that look like an ASCII one. A table and its lookup, nothing else.
 //!
 //! Only the matching skeleton reads it; stored text is never rewritten with it. Where capital and
 //! small letter of a script look like different Latin letters, each keeps its own twin.
@@ -18,7 +18,7 @@ pub(super) fn lookalike(c: char) -> Option<char> {
 /// indicators.
 const LETTER_BLOCKS: [u32; 3] = [0x1F150, 0x1F170, 0x1F1E6];
 
-/// Sorted by the first column.
+/// Each character with the ASCII character that it looks like, sorted by the first column.
 #[rustfmt::skip]
 const TWINS: &[(char, char)] = &[
     // Latin extensions and small capitals.

@@ -1,5 +1,5 @@
 //! Owns the marker grammar: how a marker is written, recognised and named, and which foreign
-//! placeholders it replaces. It may not decide what is secret; it is told.
+//! placeholders it replaces. It does not decide what is secret; the caller does.
 
 use std::ops::Range;
 use std::sync::LazyLock;
@@ -18,9 +18,9 @@ const SHAPE_PREFIX: &str = "shape-";
 /// A marker found in a text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Marker {
-    /// All of it, brackets included.
+    /// The range of the marker, brackets included.
     pub(super) whole: Range<usize>,
-    /// The id in it.
+    /// The range of the id between the brackets.
     pub(super) id: Range<usize>,
 }
 
@@ -37,7 +37,7 @@ fn constant(pattern: &str) -> Regex {
     Regex::new(pattern).expect("a constant pattern compiles")
 }
 
-/// The marker for an id that is already fit for one.
+/// The marker for an id that `is_fit_id` accepts.
 pub(super) fn write(id: &str) -> String {
     format!("{OPEN}{id}]")
 }
@@ -73,8 +73,8 @@ pub(super) fn is_fit_id(id: &str) -> bool {
         && bytes.all(|byte| byte.is_ascii_alphanumeric() || b"._:/@-".contains(&byte))
 }
 
-/// Names for a secret whose own id is unfit. The last one is shorter than any registered value can
-/// be, so it cannot contain one.
+/// Substitute ids for a secret whose own id is unfit. The last one is shorter than any registered
+/// value can be, so it cannot contain one.
 pub(super) fn generic_ids(number: usize) -> [String; 2] {
     [format!("secret-{number}"), format!("s{number}")]
 }

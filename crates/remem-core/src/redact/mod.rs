@@ -6,15 +6,15 @@
 //! How a text is cleaned, from the outside in:
 //! - `clean` runs rounds until nothing is found, and writes the markers (`marker` owns their
 //!   grammar);
-//! - `layers` follows encodings to a bounded depth (`escapes`, `runs`, `invisible`, `inflate`
+//! - `layers` follows encodings to a bounded depth (`escapes`, `alphabets`, `invisible`, `inflate`
 //!   decode) and `packed` into packed data, both within a `budget`: what does not fit is replaced;
-//! - `needles` searches one layer for the forms of every value (`forms`, `json_forms`, `bases` make and
-//!   judge them, `fold` makes the skeletons they are matched in);
+//! - `needles` searches one layer for the forms of every value (`forms`, `json_forms`, `bases` make
+//!   and judge them, `fold` makes the skeletons that they are matched in);
 //! - `scan` finds thousands of byte strings in one pass;
 //! - `shapes` knows what keys of common vendors look like.
 //!
-//! What it does not promise: values cut into pieces below half, spelled out, hashed, or encoded in
-//! ways that `layers` does not know. The text around a match is never rewritten.
+//! Not found are values cut into pieces below half, spelled out, hashed, or encoded in ways that
+//! `layers` does not know. The text around a match is never rewritten.
 
 mod bases;
 mod budget;
@@ -55,8 +55,8 @@ pub use shapes::{SHAPES_VERSION, ShapeKind, shape_table};
 pub use types::{Cleaned, Redacted, ShapePolicy, UnknownShapePolicy};
 pub use value::{FLOOR_CHARS, SecretValue};
 
-/// Raised when the search for values changes, so that a fingerprint tells texts scanned before from
-/// after.
+/// Raised when the search for values changes, so that a fingerprint distinguishes texts scanned
+/// before from those scanned after.
 const SEARCH_VERSION: u32 = 2;
 
 /// Cleans text of a set of registered values and of secret shapes. Cloning is cheap.
@@ -67,7 +67,7 @@ pub struct Redactor {
 
 struct Inner {
     needles: Needles,
-    /// The marker id of each value, fit to be shown.
+    /// The marker id of each value, checked to be safe to show.
     ids: Vec<String>,
     values: Vec<SecretValue>,
     ignored: usize,
@@ -104,7 +104,7 @@ impl Redactor {
         Redactor::new([])
     }
 
-    /// How many values are registered.
+    /// The number of registered values.
     pub fn len(&self) -> usize {
         self.inner.values.len()
     }
@@ -114,13 +114,13 @@ impl Redactor {
         self.inner.values.is_empty()
     }
 
-    /// How many values were left out for being under the floor.
+    /// The number of values left out because they have fewer than [`FLOOR_CHARS`] characters.
     pub fn ignored(&self) -> usize {
         self.inner.ignored
     }
 
-    /// Tells value sets and rule versions apart without giving values away: equal fingerprints
-    /// under one key mean that a text was scanned by the same rules.
+    /// A number that distinguishes value sets and rule versions without revealing values: equal
+    /// fingerprints under one key mean that a text was scanned by the same rules.
     pub fn fingerprint(&self, key: &[u8; 32]) -> u64 {
         let mut values: Vec<&str> = self.inner.values.iter().map(SecretValue::plain).collect();
         values.sort_unstable();
@@ -175,7 +175,8 @@ impl fmt::Debug for Redactor {
     }
 }
 
-/// The id each value's marker will show: its own if that is fit and holds no secret, else a number.
+/// The id that each value's marker will show: its own if that is fit and holds no secret, else a
+/// number.
 fn safe_ids(needles: &Needles, values: &[SecretValue]) -> Vec<String> {
     let all: Vec<String> = values.iter().map(|value| value.id().to_owned()).collect();
     let cleaner = Cleaner {

@@ -1,5 +1,5 @@
-//! Owns what is searched for in one layer of text: every form of every registered value. It may not
-//! decode anything, and it leaves the judging of skeleton matches to `forms`.
+//! Owns the needles searched for in one layer of text: every form of every registered value. It may
+//! not decode anything, and it leaves the judging of skeleton matches to `forms`.
 
 use std::ops::Range;
 
@@ -12,13 +12,13 @@ use super::json_forms::json_forms;
 use super::scan::{Scanner, WINDOW};
 use super::value::FLOOR_CHARS;
 
-/// In place of a value's number: the range could not be looked at, so it must not be kept.
+/// In place of a value's number: the range could not be examined, so it must not be stored.
 pub(super) const UNREAD: usize = usize::MAX;
 /// In place of a value's number: packed data that ends where the layer does. It is no occurrence of
-/// anything, but tells a search in windows what to look at again.
+/// a value; it makes a search in windows examine this data again.
 pub(super) const CUT: usize = usize::MAX - 1;
 
-/// An occurrence of a registered value, by its number, in some layer of text.
+/// An occurrence of a registered value in some layer of text; `value` is the value's number.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Hit {
     pub(super) range: Range<usize>,
@@ -26,7 +26,7 @@ pub(super) struct Hit {
 }
 
 impl Hit {
-    /// The same value at another place: a hit in a decoded layer, seen from the layer around it.
+    /// The same value at another range: a hit in a decoded layer, seen from the layer around it.
     pub(super) fn moved(&self, range: Range<usize>) -> Hit {
         Hit {
             range,
@@ -37,14 +37,14 @@ impl Hit {
 
 /// All forms of all values, ready to be searched for.
 ///
-/// A value with letters and digits enough is found through its bare skeleton, also when it stands
-/// there as registered: the skeleton of a text contains that of each of its parts.
+/// A value with enough letters and digits is found through its bare skeleton, also when the text
+/// has it as registered: the skeleton of a text contains that of each of its parts.
 pub(super) struct Needles {
     /// Every value as registered, for layers that are not text.
     exact: Scanner,
-    /// Byte strings that stand for a value by themselves: JSON-escaped forms (which decoding also
-    /// finds, unless a stray backslash before them shifts it), and values too short for any
-    /// skeleton.
+    /// Byte strings that are an occurrence of a value by themselves: JSON-escaped forms (which
+    /// decoding also finds, unless a stray backslash before them shifts it), and values too short
+    /// for any skeleton.
     literal: Scanner,
     literal_values: Vec<usize>,
     bare: Scanner,
@@ -59,40 +59,41 @@ pub(super) struct Needles {
 
 impl Needles {
     pub(super) fn new<'v>(values: impl Iterator<Item = &'v str>) -> Needles {
-        let mut draft = Draft::default();
+        let mut lists = Draft::default();
         for (number, value) in values.enumerate() {
-            draft.add(number, value);
+            lists.add(number, value);
         }
         Needles {
-            longest: draft
+            longest: lists
                 .exact
                 .iter()
                 .map(|value| value.len())
                 .max()
                 .unwrap_or(0),
-            shortest: draft
+            shortest: lists
                 .exact
                 .iter()
                 .map(|value| value.len())
                 .min()
                 .unwrap_or(0),
-            exact: Scanner::new(draft.exact),
-            literal: Scanner::new(draft.literal),
-            literal_values: draft.literal_values,
-            bare: Scanner::new(draft.bare),
-            bare_forms: draft.bare_forms,
-            dense: Scanner::new(draft.dense),
-            dense_forms: draft.dense_forms,
+            exact: Scanner::new(lists.exact),
+            literal: Scanner::new(lists.literal),
+            literal_values: lists.literal_values,
+            bare: Scanner::new(lists.bare),
+            bare_forms: lists.bare_forms,
+            dense: Scanner::new(lists.dense),
+            dense_forms: lists.dense_forms,
         }
     }
 
-    /// Fewest bytes worth decoding: the shortest value, less the third that a cut may take away.
+    /// The fewest bytes that are decoded: the length of the shortest value, less the third that a
+    /// cut may remove.
     pub(super) fn shortest(&self) -> usize {
         (self.shortest * 2 / 3).max(WINDOW)
     }
 
-    /// How far from one of its characters a value can extend, also when encoded twice or spaced
-    /// out.
+    /// The distance from one of its characters that a value can extend, also when encoded twice or
+    /// spaced out.
     pub(super) fn reach(&self) -> usize {
         self.longest * 3 + 64
     }
@@ -136,6 +137,8 @@ impl Needles {
     }
 }
 
+/// Searches the skeleton of a text at one level, and reports the ranges of the text whose matches
+/// `forms` accepts.
 fn scan_skeleton(
     text: &str,
     at: usize,
@@ -170,7 +173,7 @@ fn scan_skeleton(
     });
 }
 
-/// Needles in the making.
+/// The needle lists of `Needles` while values are added, before scanners are built from them.
 #[derive(Default)]
 struct Draft {
     exact: Vec<Zeroizing<Vec<u8>>>,
@@ -183,6 +186,8 @@ struct Draft {
 }
 
 impl Draft {
+    /// Adds all forms of a value: skeleton forms where it has enough letters and digits, else its
+    /// punctuation, else its literal bytes.
     fn add(&mut self, number: usize, value: &str) {
         self.exact.push(Zeroizing::new(value.as_bytes().to_vec()));
         for encoded in json_forms(value).into_iter().chain(base_forms(value)) {
@@ -208,7 +213,8 @@ impl Draft {
     }
 }
 
-/// Occurrences of one value that overlap are one hit: a periodic text must not flood the list.
+/// Adds a hit. Overlapping occurrences of one value become one hit: a periodic text must not flood
+/// the list.
 fn push_hit(hits: &mut Vec<Hit>, value: usize, range: Range<usize>) {
     match hits.last_mut() {
         Some(last)

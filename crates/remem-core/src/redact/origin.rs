@@ -1,6 +1,5 @@
 //! Owns the two ways to receive a decoded layer: its bytes, or where each byte came from. Searching
-//! needs only the bytes; where they came from is worked out when something was found, which is
-//! rare.
+//! needs only the bytes; their origin is computed when something was found, which is rare.
 
 use std::ops::Range;
 
@@ -10,9 +9,9 @@ pub(super) const BREAK: u8 = 0xFF;
 
 /// Receives a decoded layer in order.
 pub(super) trait Sink {
-    /// Source bytes that stand for themselves.
+    /// Source bytes that decode to themselves.
     fn plain(&mut self, layer: &[u8], range: Range<usize>);
-    /// Bytes that a range of the source stands for.
+    /// Bytes that a range of the source decodes to.
     fn decoded(&mut self, bytes: &[u8], from: Range<usize>);
 }
 

@@ -1,24 +1,25 @@
 //! Owns the search of packed data: it is unpacked and searched window by window, never held whole.
-//! It may not unpack without paying for it.
+//! Everything unpacked is charged to the budget.
 
 use super::inflate::{self, End, Stream};
 use super::layers::{DEPTH_MAX, Place, Search};
 use super::needles::{CUT, Hit, UNREAD};
 use crate::sabotage;
 
-/// Bytes that are unpacked and searched at once.
+/// Bytes that are unpacked and searched in one step.
 const WINDOW_BYTES: usize = 64 * 1024;
-/// Largest window: packed data inside packed data is carried along as long as it fits.
+/// Largest window. A window grows beyond one step to keep packed data inside packed data whole.
 const WINDOW_BYTES_MAX: usize = 2 << 20;
-/// What a possible beginning costs by itself: the state that unpacking needs.
+/// Bytes charged for each possible beginning of packed data: the state that unpacking needs.
 const START_COST: usize = 1024;
-/// Bytes at the end of a window that an encoding may leave out: a base64 group, a line break.
+/// Bytes at the end of a window that may lie outside of a nested encoding: an unfinished base64
+/// group, a line break.
 const REST_MAX: usize = 8;
 
 impl Search<'_> {
-    /// Searches all packed data in a layer. Nothing inside it can be replaced, so all of it is a
-    /// hit when there is one in it.
-    pub(super) fn unpack(&mut self, layer: &[u8], place: Place, hits: &mut Vec<Hit>) {
+    /// Searches all packed data in a layer. Nothing inside it can be replaced alone, so a value
+    /// anywhere in it makes all of it a hit.
+    pub(super) fn unpack(&mut self, layer: &[u8], level: Place, hits: &mut Vec<Hit>) {
         let outer = self.budget.begin_unpacking();
         for start in inflate::starts(layer) {
             let mut stream = Stream::new(&layer[start..]);
@@ -30,7 +31,7 @@ impl Search<'_> {
                 });
                 break;
             }
-            let value = self.stream(&mut stream, place);
+            let value = self.stream(&mut stream, level);
             let end = match stream.end() {
                 Some(End::Whole | End::Damaged) => start + stream.used(),
                 Some(End::Cut) | None => layer.len(),
@@ -39,7 +40,7 @@ impl Search<'_> {
                 let range = start..end;
                 hits.push(Hit { range, value });
             } else if stream.end() == Some(End::Cut) {
-                // A search that gets more of the layer can go on from there.
+                // A search that gets more of the layer can continue from its start.
                 let range = start..end;
                 hits.push(Hit { range, value: CUT });
             }
@@ -47,8 +48,9 @@ impl Search<'_> {
         self.budget.end_unpacking(outer);
     }
 
-    /// The first value in the stream; it is then read to its end, so that this is known.
-    fn stream(&mut self, stream: &mut Stream<'_>, place: Place) -> Option<usize> {
+    /// Searches a stream and returns the first value found. The stream is read to its end in any
+    /// case, so that its extent is known.
+    fn stream(&mut self, stream: &mut Stream<'_>, level: Place) -> Option<usize> {
         let mut window = Vec::new();
         let mut found = None;
         while stream.read(WINDOW_BYTES.max(window.len()), &mut window) {
@@ -56,16 +58,16 @@ impl Search<'_> {
                 return Some(UNREAD);
             }
             if found.is_some() {
-                // Only the end is wanted.
+                // Only the end of the stream is still of interest.
                 if !self.budget.afford(window.len()) {
                     break;
                 }
                 window.clear();
                 continue;
             }
-            let mut hits = self.layer(&window, place);
-            if place.depth < DEPTH_MAX {
-                self.unpack(&window, place.below(), &mut hits);
+            let mut hits = self.layer(&window, level);
+            if level.depth < DEPTH_MAX {
+                self.unpack(&window, level.below(), &mut hits);
             }
             found = hits
                 .iter()
@@ -75,13 +77,13 @@ impl Search<'_> {
             if found == Some(UNREAD) {
                 break;
             }
-            let kept = self.kept_from(&window, &hits);
-            window.drain(..sabotage!("windows-do-not-overlap", kept, window.len()));
+            let keep_from = self.kept_from(&window, &hits);
+            window.drain(..sabotage!("windows-do-not-overlap", keep_from, window.len()));
         }
         found
     }
 
-    /// From where on a window is looked at once more, together with what follows it.
+    /// The offset from which on a window is searched again together with the data that follows it.
     fn kept_from(&self, window: &[u8], hits: &[Hit]) -> usize {
         let cut = hits
             .iter()

@@ -1,4 +1,5 @@
-//! Owns the question "would anyone write this by hand?". Pure counts over characters, no tables.
+//! Owns the test whether a text looks drawn at random rather than written by hand. Pure counts over
+//! characters, no tables.
 //!
 //! It never decides alone: it only backs up a match that already has another reason (half of a
 //! registered value, or a value assigned to a name such as `password`).
@@ -23,26 +24,26 @@ fn class_of(c: char) -> Option<Class> {
     }
 }
 
-/// How often neighbours among the letters and digits are of different classes; punctuation is
-/// passed over.
+/// The number of neighbouring letters and digits that are of different classes; punctuation is
+/// skipped.
 pub(super) fn class_changes(text: &str) -> usize {
     let classes: Vec<Class> = text.chars().filter_map(class_of).collect();
     classes.windows(2).filter(|pair| pair[0] != pair[1]).count()
 }
 
-/// Whether a part of a value is telling enough to be hidden on its own.
+/// Whether a part of a value is characteristic enough to be hidden on its own.
 pub(super) fn is_telling_part(text: &str) -> bool {
     let alphanumeric = text.chars().filter(|c| c.is_alphanumeric()).count();
-    let telling_run = text.split(|c: char| !c.is_alphanumeric()).any(|run| {
+    let distinctive_run = text.split(|c: char| !c.is_alphanumeric()).any(|run| {
         let chars = run.chars().count();
         let digits_only = run.bytes().all(|byte| byte.is_ascii_digit());
         (chars >= 8 && class_changes(run) >= 3) || (chars >= 12 && digits_only)
     });
-    telling_run || (alphanumeric >= 8 && class_changes(text) >= 3.max(alphanumeric / 5))
+    distinctive_run || (alphanumeric >= 8 && class_changes(text) >= 3.max(alphanumeric / 5))
 }
 
-/// Whether a text that stands where a credential is expected was drawn at random: it mixes letters
-/// and digits all along, uses many different characters, and is no UUID and no placeholder.
+/// Whether a text at a place where a credential is expected was drawn at random: it mixes letters
+/// and digits throughout, uses many different characters, and is no UUID and no placeholder.
 pub(super) fn is_random_token(text: &str) -> bool {
     let alphanumeric = text.chars().filter(|c| c.is_ascii_alphanumeric()).count();
     let digits = text.chars().filter(char::is_ascii_digit).count();
@@ -56,12 +57,12 @@ pub(super) fn is_random_token(text: &str) -> bool {
         && !is_placeholder(text)
 }
 
-/// Different characters in the text.
+/// The number of different characters in the text.
 pub(super) fn distinct(text: &str) -> usize {
     counts(text).len()
 }
 
-/// Words that documentation puts where a credential would stand.
+/// Whether a text contains a word that documentation writes in place of a credential.
 pub(super) fn is_placeholder(text: &str) -> bool {
     let lower = text.to_ascii_lowercase();
     [
@@ -86,7 +87,7 @@ fn is_uuid(text: &str) -> bool {
         })
 }
 
-/// How often each character occurs, in no order.
+/// The number of occurrences of each character, in no order.
 fn counts(text: &str) -> Vec<usize> {
     // Nearly all of it is ASCII, and a table is many times faster than a tree.
     let mut ascii = [0; 128];
@@ -97,8 +98,8 @@ fn counts(text: &str) -> Vec<usize> {
             None => *wide.entry(c).or_default() += 1,
         }
     }
-    let seen = ascii.into_iter().chain(wide.into_values());
-    seen.filter(|&count| count > 0).collect()
+    let all = ascii.into_iter().chain(wide.into_values());
+    all.filter(|&count| count > 0).collect()
 }
 
 /// Shannon entropy per character.

@@ -1,31 +1,34 @@
 //! Owns the decoding of stretches written in a small alphabet: base64, base32, hex, binary digits
-//! and byte lists. It may not search; it can tell where every byte came from.
+//! and byte lists. It may not search; it reports where every byte came from.
 
 use std::ops::Range;
 
 use super::origin::{BREAK, Origin, Sink};
 use super::stretch::stretches;
 
-/// Fewest bytes any value has.
+/// The length in bytes of the shortest value that is decoded for.
 const BYTES_MIN: usize = 8;
+/// Table entry of a byte that ends a stretch of the alphabet.
 const OUTSIDE: u8 = 0xFF;
+/// Table entry of a byte that may separate symbols and carries no bits.
 const BETWEEN: u8 = 0xFE;
 
 /// An alphabet whose symbols carry a fixed number of bits.
 pub(super) struct Alphabet {
     bits: usize,
-    /// Different symbols at which the first byte can start.
+    /// The number of symbol offsets at which the first byte can start.
     phases: usize,
     table: [u8; 256],
     outline: Outline,
 }
 
-/// Classes of bytes that include whole alphabets: a layer is looked through once for each outline.
+/// A class of bytes that includes whole alphabets: a layer is scanned once for each outline rather
+/// than once for each alphabet.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Outline {
-    /// Base64 and what is part of it.
+    /// The bytes of base64, which include those of base32.
     Letters,
-    /// Digits, hex digits, and what stands between numbers.
+    /// Digits, hex digits, and the separators between numbers.
     Numbers,
 }
 
@@ -59,7 +62,7 @@ static ALPHABETS: [Alphabet; 4] = [
     Alphabet::new(Outline::Numbers, 1, 8, &[b"01"], b"", b" _,\r\n"),
 ];
 
-/// Where in a layer something encoded may stand.
+/// The stretches of a layer that may be encoded.
 pub(super) struct Outlines<'l> {
     layer: &'l [u8],
     bytes_min: usize,
@@ -68,7 +71,7 @@ pub(super) struct Outlines<'l> {
 }
 
 impl<'l> Outlines<'l> {
-    /// Looks for stretches that can hold `bytes_min` bytes.
+    /// Finds the stretches that can encode `bytes_min` bytes.
     pub(super) fn of(layer: &'l [u8], bytes_min: usize) -> Outlines<'l> {
         let bytes_min = bytes_min.max(BYTES_MIN);
         // The shortest encoding of each kind: base64, hex.
@@ -84,15 +87,15 @@ impl<'l> Outlines<'l> {
         }
     }
 
-    /// The symbols of each alphabet that occurs.
+    /// The symbols of the layer in each alphabet that occurs in it.
     pub(super) fn symbols(&self) -> impl Iterator<Item = Symbols<'l>> {
         ALPHABETS
             .iter()
             .filter_map(|alphabet| alphabet.symbols(self))
     }
 
-    /// Writes the numbers up to 255 of lists such as `[115, 107, 45]`, with a break after each
-    /// list.
+    /// Writes the numbers up to 255 of lists such as `[115, 107, 45]` as bytes, with a break after
+    /// each list.
     pub(super) fn write_byte_lists(&self, sink: &mut impl Sink) {
         let is_list = |stretch: &&Range<usize>| {
             self.layer[(*stretch).clone()]
@@ -155,7 +158,7 @@ pub(super) struct Symbols<'l> {
     alphabet: &'static Alphabet,
     layer: &'l [u8],
     values: Vec<u8>,
-    /// Source range of each stretch, and where its symbols end in `values`.
+    /// The source range of each stretch, with the end of its symbols in `values`.
     stretches: Vec<(Range<usize>, usize)>,
 }
 
@@ -196,10 +199,10 @@ impl Alphabet {
         }
     }
 
-    /// `None` when no stretch is long enough.
-    fn symbols<'l>(&'static self, outlines: &Outlines<'l>) -> Option<Symbols<'l>> {
-        let layer = outlines.layer;
-        let symbols_min = (outlines.bytes_min * 8).div_ceil(self.bits);
+    /// The symbols of this alphabet in the layer; `None` when no stretch is long enough.
+    fn symbols<'l>(&'static self, candidates: &Outlines<'l>) -> Option<Symbols<'l>> {
+        let layer = candidates.layer;
+        let symbols_min = (candidates.bytes_min * 8).div_ceil(self.bits);
         let mut symbols = Symbols {
             alphabet: self,
             layer,
@@ -207,9 +210,9 @@ impl Alphabet {
             stretches: Vec::new(),
         };
         let within = if self.outline == Outline::Letters {
-            &outlines.letters
+            &candidates.letters
         } else {
-            &outlines.numbers
+            &candidates.numbers
         };
         for outline in within {
             for stretch in stretches(&layer[outline.clone()], symbols_min, |byte| {
@@ -228,6 +231,7 @@ impl Alphabet {
         (!symbols.stretches.is_empty()).then_some(symbols)
     }
 
+    /// Appends the values of a stretch's symbols, without separators.
     fn collect(&self, layer: &[u8], stretch: &Range<usize>, values: &mut Vec<u8>) {
         let mut end = values.len();
         values.resize(end + stretch.len(), 0);
@@ -247,13 +251,13 @@ impl Alphabet {
 }
 
 impl Symbols<'_> {
-    /// How many readings there are.
+    /// The number of readings: one for each symbol at which the first byte can start.
     pub(super) fn phases(&self) -> usize {
         self.alphabet.phases
     }
 
-    /// The bytes the symbols spell when the first `phase` of each stretch are left out; a break
-    /// ends each stretch.
+    /// The bytes that the symbols encode when the first `phase` of each stretch are left out; a
+    /// break ends each stretch.
     pub(super) fn bytes(&self, phase: usize) -> Vec<u8> {
         let mut bytes =
             Vec::with_capacity(self.values.len() * self.alphabet.bits / 8 + self.stretches.len());
@@ -270,7 +274,7 @@ impl Symbols<'_> {
         bytes
     }
 
-    /// The range in what `bytes` gives for the same phase that each stretch has.
+    /// The range of each stretch within the result of `bytes` for the same phase.
     pub(super) fn stretches_of_bytes(&self, phase: usize) -> impl Iterator<Item = Range<usize>> {
         let mut symbols_before = 0;
         let mut start = 0;
@@ -284,12 +288,12 @@ impl Symbols<'_> {
         })
     }
 
-    /// Where in the layer the stretches stand.
+    /// The ranges of the stretches in the layer.
     pub(super) fn sources(&self) -> impl Iterator<Item = Range<usize>> {
         self.stretches.iter().map(|(source, _)| source.clone())
     }
 
-    /// The source of each byte that `bytes` gives for the same phase.
+    /// The source range of each byte in the result of `bytes` for the same phase.
     pub(super) fn origin(&self, phase: usize) -> Origin {
         let bits = self.alphabet.bits;
         let mut origin = Origin::default();
@@ -307,6 +311,7 @@ impl Symbols<'_> {
     }
 }
 
+/// Appends the bytes that a stretch of symbols encodes.
 fn spell(symbols: &[u8], bits: usize, bytes: &mut Vec<u8>) {
     if bits == 6 {
         // The common case, four symbols to three bytes at a time.
@@ -323,20 +328,22 @@ fn spell(symbols: &[u8], bits: usize, bytes: &mut Vec<u8>) {
     spell_slowly(symbols, bits, bytes);
 }
 
+/// Appends the encoded bytes bit by bit, for any symbol width.
 fn spell_slowly(symbols: &[u8], bits: usize, bytes: &mut Vec<u8>) {
-    let mut held = 0u32;
-    let mut bits_held = 0;
+    let mut pending = 0u32;
+    let mut pending_bits = 0;
     for &symbol in symbols {
-        held = held << bits | u32::from(symbol);
-        bits_held += bits;
-        if bits_held >= 8 {
-            bits_held -= 8;
-            bytes.push((held >> bits_held) as u8);
-            held &= (1 << bits_held) - 1;
+        pending = pending << bits | u32::from(symbol);
+        pending_bits += bits;
+        if pending_bits >= 8 {
+            pending_bits -= 8;
+            bytes.push((pending >> pending_bits) as u8);
+            pending &= (1 << pending_bits) - 1;
         }
     }
 }
 
+/// The ranges of decimal numbers in a stretch.
 fn digit_groups(layer: &[u8], stretch: &Range<usize>) -> impl Iterator<Item = Range<usize>> {
     let mut at = stretch.start;
     let end = stretch.end;
@@ -358,16 +365,16 @@ mod tests {
     /// The source range in which some reading of `source` holds `plain`.
     fn source_of(source: &str, plain: &str) -> Option<String> {
         let mut readings: Vec<(Vec<u8>, Origin)> = Vec::new();
-        let outlines = Outlines::of(source.as_bytes(), 8);
-        for symbols in outlines.symbols() {
+        let candidates = Outlines::of(source.as_bytes(), 8);
+        for symbols in candidates.symbols() {
             readings.extend(
                 (0..symbols.phases()).map(|phase| (symbols.bytes(phase), symbols.origin(phase))),
             );
         }
         let mut bytes = Vec::new();
         let mut origin = Origin::default();
-        outlines.write_byte_lists(&mut bytes);
-        outlines.write_byte_lists(&mut origin);
+        candidates.write_byte_lists(&mut bytes);
+        candidates.write_byte_lists(&mut origin);
         readings.push((bytes, origin));
         readings.into_iter().find_map(|(bytes, origin)| {
             assert_eq!(bytes.len(), origin.0.len(), "{source}");

@@ -3,45 +3,48 @@
 //!
 //! Why not Aho-Corasick here: with a thousand values and several forms of each, an automaton has
 //! hundreds of thousands of states, is slow to build and waits for memory on every byte. A needle
-//! contains windows of a few bytes. If each needle gives as many neighbouring windows as the
-//! scanner takes in one step, every occurrence shows one of them at a step; a small bit filter
-//! turns down all other places and a comparison decides. That finds the same set of matches (all of
-//! them, overlapping ones too) at a cost that hardly depends on the number of needles. Figures:
-//! docs/dependencies.md.
+//! contains windows of a few bytes. If each needle contributes as many neighbouring windows as the
+//! scanner advances in one step, every occurrence has one of them at a step; a small bit filter
+//! rejects nearly all other positions and a comparison decides. That finds the same set of matches
+//! (all of them, overlapping ones too) at a cost that hardly depends on the number of needles.
+//! Figures: docs/dependencies.md.
 
 use std::collections::HashSet;
 use std::ops::Range;
 
 use zeroize::Zeroizing;
 
-/// Bytes in the window that stands for a registered value's form; a shorter needle is never found.
+/// Bytes in a window of a registered value's form; a shorter needle is never found.
 pub(super) const WINDOW: usize = 8;
-/// Bytes loaded at once.
+/// Bytes of text that are loaded in one step.
 const WORD: usize = 8;
-/// How many places in a needle are tried for its windows.
+/// The number of positions in a needle that are tried for its windows.
 const PLACES_MAX: usize = 32;
-/// Longest step; longer ones save little.
+/// Most bytes that the scanner advances in one step; longer steps save little.
 const STEP_MAX: usize = 8;
-/// Filter bits per window: one false alarm in about 64.
+/// Filter bits per window: about one false positive in 64.
 const BITS_PER_WINDOW: usize = 64;
-/// Eight kilobytes: sparse for a few needles, and still in the first-level cache.
+/// Least size of the filter, eight kilobytes: sparse for a few needles, and still in the
+/// first-level cache.
 const FILTER_BITS_MIN: usize = 1 << 16;
+/// Largest size of the filter, one megabyte.
 const FILTER_BITS_MAX: usize = 1 << 23;
+/// Multiplier of Fibonacci hashing: 2^64 divided by the golden ratio.
 const MIX: u64 = 0x9E37_79B9_7F4A_7C15;
 
-/// A window of a needle.
+/// `W` neighbouring bytes of a needle, at which an occurrence of it is recognised.
 struct Window {
     bytes: u64,
     needle: u32,
-    /// Where in the needle it lies.
+    /// The offset of the window in its needle.
     at: u32,
 }
 
-/// Finds every occurrence of every needle, in one pass. `W` bytes make a window; `CASELESS` leaves
-/// ASCII case out of account, and then needles must be in lower case.
+/// Finds every occurrence of every needle, in one pass. `W` bytes make a window; `CASELESS` ignores
+/// ASCII case, and then needles must be in lower case.
 pub(super) struct Scanner<const W: usize = WINDOW, const CASELESS: bool = false> {
     needles: Vec<Zeroizing<Vec<u8>>>,
-    /// Sorted by bytes.
+    /// The windows of all needles, sorted by their bytes.
     windows: Vec<Window>,
     filter: Vec<u64>,
     shift: u32,
@@ -71,8 +74,8 @@ impl<const W: usize, const CASELESS: bool> Scanner<W, CASELESS> {
         };
         let mut used = HashSet::new();
         for number in 0..scanner.needles.len() {
-            let place = scanner.choose_place(number, &used);
-            for at in place..place + step {
+            let offset = scanner.choose_place(number, &used);
+            for at in offset..offset + step {
                 let Some(bytes) = Self::window_of(&scanner.needles[number], at) else {
                     break;
                 };
@@ -99,7 +102,8 @@ impl<const W: usize, const CASELESS: bool> Scanner<W, CASELESS> {
         if self.is_empty() {
             return;
         }
-        // Whole words are loaded as long as there are eight bytes; the last few are copied to one.
+        // Whole words are loaded as long as there are eight bytes; the last few bytes are copied
+        // into a padded word.
         let whole = text
             .len()
             .saturating_sub(WORD - 1)
@@ -115,6 +119,7 @@ impl<const W: usize, const CASELESS: bool> Scanner<W, CASELESS> {
     }
 
     #[inline]
+    // Kept small so that it is inlined into the scan; nearly all positions end here.
     fn look(
         &self,
         text: &[u8],
@@ -129,6 +134,7 @@ impl<const W: usize, const CASELESS: bool> Scanner<W, CASELESS> {
     }
 
     #[cold]
+    // Marked cold to keep it out of the scan loop.
     fn verify(
         &self,
         text: &[u8],
@@ -160,6 +166,7 @@ impl<const W: usize, const CASELESS: bool> Scanner<W, CASELESS> {
     }
 
     #[inline]
+    /// The filter bit of a window.
     fn slot(&self, window: u64) -> usize {
         (window.wrapping_mul(MIX) >> self.shift) as usize
     }
@@ -176,18 +183,19 @@ impl<const W: usize, const CASELESS: bool> Scanner<W, CASELESS> {
         }
     }
 
+    /// The window of a needle at an offset, or `None` beyond its end.
     fn window_of(needle: &[u8], at: usize) -> Option<u64> {
         let mut word = [0; WORD];
         word[..W].copy_from_slice(needle.get(at..at + W)?);
         Some(Self::window(&word))
     }
 
-    /// Prefers windows that ordinary text has least of, and that no other needle uses: keys of one
-    /// vendor share their first bytes.
+    /// Chooses the offset of a needle's windows. It prefers windows that ordinary text has least of
+    /// and that no other needle uses: keys of one vendor share their first bytes.
     fn choose_place(&self, number: usize, used: &HashSet<u64>) -> usize {
         let needle = &self.needles[number];
-        let common = |place: usize| {
-            needle[place..place + self.step + W - 1]
+        let common = |offset: usize| {
+            needle[offset..offset + self.step + W - 1]
                 .iter()
                 .map(|&byte| commonness(byte))
                 .sum::<usize>()
@@ -195,23 +203,23 @@ impl<const W: usize, const CASELESS: bool> Scanner<W, CASELESS> {
         let count = (needle.len() + 2)
             .saturating_sub(W + self.step)
             .min(PLACES_MAX);
-        let mut places: Vec<(usize, usize)> =
-            (0..count).map(|place| (common(place), place)).collect();
-        places.sort_unstable();
-        let is_free = |place: usize| {
-            (place..place + self.step)
+        let mut offsets: Vec<(usize, usize)> =
+            (0..count).map(|offset| (common(offset), offset)).collect();
+        offsets.sort_unstable();
+        let is_free = |offset: usize| {
+            (offset..offset + self.step)
                 .filter_map(|at| Self::window_of(needle, at))
                 .all(|window| !used.contains(&window))
         };
-        let best = places
+        let best = offsets
             .iter()
-            .find(|(_, place)| is_free(*place))
-            .or(places.first());
-        best.map_or(0, |(_, place)| *place)
+            .find(|(_, offset)| is_free(*offset))
+            .or(offsets.first());
+        best.map_or(0, |(_, offset)| *offset)
     }
 }
 
-/// Roughly how often a byte stands in prose.
+/// A rough measure of how often a byte occurs in prose.
 fn commonness(byte: u8) -> usize {
     match byte {
         b'0'..=b'9' | b'j' | b'q' | b'x' | b'z' | 0x80.. => 0,

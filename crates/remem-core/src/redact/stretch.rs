@@ -1,11 +1,11 @@
-//! Owns the finding of long stretches of a class of bytes, at a fraction of a look per byte.
+//! Owns the finding of long stretches of a class of bytes, examining only a fraction of the bytes.
 
 use std::ops::Range;
 
-/// Fewest bytes of readable text that are worth a search.
+/// Readable stretches with fewer bytes than this are not searched.
 const PRINTABLE_MIN: usize = 8;
 
-/// Stretches that could be text; in a wrong reading there are next to none.
+/// The stretches of decoded bytes that could be text; a wrong reading has next to none.
 pub(super) fn printable(decoded: &[u8]) -> Vec<Range<usize>> {
     // NUL counts: text in UTF-16 is every other byte.
     stretches(decoded, PRINTABLE_MIN, |byte| {
@@ -13,8 +13,9 @@ pub(super) fn printable(decoded: &[u8]) -> Vec<Range<usize>> {
     })
 }
 
-/// Maximal stretches of at least `min` (eight or more) bytes of a class. Looks at the far end
-/// first, so that text without long stretches costs a fraction of a look per byte.
+/// Maximal stretches of at least `min` (eight or more) bytes of a class. Tests the far end of each
+/// candidate first, so that in text without long stretches only a fraction of the bytes is
+/// examined.
 pub(super) fn stretches(
     layer: &[u8],
     min: usize,
@@ -49,7 +50,7 @@ pub(super) fn stretches(
     found
 }
 
-/// Position of the last space among eight bytes.
+/// The position of the last space among eight bytes, if there is one.
 fn last_space(bytes: &[u8; 8]) -> Option<usize> {
     const LOW: u64 = 0x7F7F_7F7F_7F7F_7F7F;
     let zero_where_space = u64::from_le_bytes(*bytes) ^ 0x2020_2020_2020_2020;

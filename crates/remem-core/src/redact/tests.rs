@@ -1,6 +1,6 @@
 //! Goal: values leave no trace in any form this module promises to find, markers are sound, and
-//! what is not a value stays. Method: tables of texts through one `check` each. Properties that
-//! must hold for all inputs are in `tests/it/redaction/properties.rs`.
+//! text that is not a value stays. Method: tables of texts through one `check` each. Properties
+//! that must hold for all inputs are in `tests/it/redaction/properties.rs`.
 
 use super::*;
 use base64::Engine;

@@ -1,4 +1,4 @@
-//! Owns the result types. `Redacted` is minted here only, by the cleaning loop: holding one is the
+//! Owns the result types. `Redacted` is created only here, by the cleaning loop: holding one is the
 //! proof that a text went through the redactor, so it must never gain a public constructor.
 
 use std::fmt;
@@ -6,7 +6,7 @@ use std::str::FromStr;
 
 use super::shapes::ShapeKind;
 
-/// Text that has passed the redactor. There is no other way to make one.
+/// Text that has passed the redactor, which is the only way to make one.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Redacted(String);
 
@@ -15,12 +15,12 @@ impl Redacted {
         Redacted(text)
     }
 
-    /// The text.
+    /// The text as a string slice.
     pub fn as_str(&self) -> &str {
         &self.0
     }
 
-    /// The text, given away.
+    /// Consumes the wrapper and returns the text.
     pub fn into_string(self) -> String {
         self.0
     }
@@ -32,22 +32,22 @@ impl fmt::Display for Redacted {
     }
 }
 
-/// What the redactor made of one text.
+/// The result of cleaning one text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cleaned {
-    /// The text that may be kept.
+    /// The cleaned text, which may be stored.
     pub text: Redacted,
-    /// How many spans were replaced because of registered values, or because they could not be
-    /// looked at.
+    /// The number of spans replaced because of registered values, or because they could not be
+    /// examined.
     pub values: u32,
-    /// The kinds of secret shape that were replaced or, under `Flag`, seen. Sorted, each once.
+    /// The kinds of secret shape that were replaced or, under `Flag`, found. Sorted, each once.
     pub shapes: Vec<ShapeKind>,
-    /// How many bytes were looked at, decoded ones included, in all rounds. The same for the same
+    /// The number of bytes examined in all rounds, decoded ones included. The same for the same
     /// text and values on every machine.
     pub examined: usize,
 }
 
-/// What to do with text that has the shape of a secret but is not a registered value.
+/// The treatment of text that has the shape of a secret but is not a registered value.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ShapePolicy {
     /// Replace it with `[REDACTED:shape-<kind>]`.
@@ -55,7 +55,7 @@ pub enum ShapePolicy {
     Redact,
     /// Leave it, and report its kind.
     Flag,
-    /// Do not look.
+    /// Do not look for shapes.
     Off,
 }
 

@@ -1,5 +1,5 @@
-//! Owns the registered secret and the floor. It may not print or compare a value in the open; who
-//! needs the text says so with `expose`.
+//! Owns the registered secret and the floor. It may not print a value or compare it in plain text;
+//! a caller that needs the text asks for it with `expose`.
 
 use std::fmt;
 
@@ -29,18 +29,19 @@ impl SecretValue {
         &self.id
     }
 
-    /// Hands the text to `f`, for whom the secret is meant. Copies that outlive the call must be
-    /// wiped like this one.
+    /// Calls `f` with the plain text of the secret. Copies that outlive the call must be wiped like
+    /// this one.
     pub fn expose<R>(&self, f: impl FnOnce(&str) -> R) -> R {
         f(&self.value)
     }
 
-    /// Characters, not bytes: the floor must mean the same for every script.
+    /// Whether the value reaches the floor. It counts characters, not bytes: the floor must mean
+    /// the same for every script.
     pub(super) fn is_long_enough(&self) -> bool {
         self.value.chars().count() >= FLOOR_CHARS
     }
 
-    /// How many bytes it has.
+    /// The length of the value in bytes.
     #[must_use]
     pub fn byte_len(&self) -> usize {
         self.plain().len()

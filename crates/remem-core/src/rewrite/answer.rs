@@ -1,4 +1,4 @@
-//! Reads the JSON of an answer, strictly. It may not judge what the lines say.
+//! Parses the JSON of a model's answer, strictly. It does not judge the content of the lines.
 
 use super::Refusal;
 use super::words::is_hidden;
@@ -11,15 +11,16 @@ struct Answer {
     lines: Vec<Line>,
 }
 
-/// A line as the model gave it, without spaces around it.
+/// A line as the model wrote it, without spaces around it.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Line {
     pub text: String,
+    /// Numbers of the evidence that the line cites, counted from 1.
     pub from: Vec<u64>,
 }
 
-/// The lines of an answer.
+/// Parses an answer into its lines, none of them empty.
 pub(super) fn parse(answer: &str) -> Result<Vec<Line>, Refusal> {
     let text = unfenced(answer.trim());
     let Answer { mut lines } = serde_json::from_str(text).map_err(|_| reason(text))?;
@@ -38,7 +39,7 @@ pub(super) fn parse(answer: &str) -> Result<Vec<Line>, Refusal> {
     Ok(lines)
 }
 
-/// Many models wrap JSON in one fence, whatever they are asked.
+/// The text without a code fence around it: many models wrap JSON in one, whatever they are asked.
 fn unfenced(text: &str) -> &str {
     let inside = text
         .strip_prefix("```json")
@@ -48,6 +49,7 @@ fn unfenced(text: &str) -> &str {
         .map_or(text, str::trim)
 }
 
+/// The refusal for an answer that did not parse: unknown fields, or no JSON of this form.
 fn reason(text: &str) -> Refusal {
     let Ok(Value::Object(answer)) = serde_json::from_str(text) else {
         return Refusal::NotJson;

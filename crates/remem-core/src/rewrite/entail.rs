@@ -1,25 +1,26 @@
-//! Whether a line says what the sentences that it cites say. Every clause has to be carried by one
-//! sentence: its words are that sentence's words, it says no exactly where the sentence does, and
-//! names and numbers keep their neighbours.
+//! Owns the check whether a line follows from the sentences that it cites. Every clause has to be
+//! supported by one sentence: its words are that sentence's words, it negates exactly where the
+//! sentence does, and names and numbers keep their neighbours.
 
 use super::Refusal;
 use super::words::{Kind, Sentence, Token, sentences};
 use crate::sabotage;
 
-/// The cited sentences that carry a line, with the number that each of them came with.
+/// The cited sentences that support a line, each with the number of its evidence. Fails with the
+/// first rule that a clause of the line breaks.
 pub(super) fn carriers<'a>(
     line: &str,
     cited: &[(usize, &'a Sentence)],
 ) -> Result<Vec<(usize, &'a Sentence)>, Refusal> {
-    let said = sentences(line);
-    if !said
+    let line_sentences = sentences(line);
+    if !line_sentences
         .iter()
         .any(|sentence| sentence.tokens.iter().any(Token::is_content))
     {
         return Err(Refusal::Empty);
     }
     let mut found = Vec::new();
-    for sentence in &said {
+    for sentence in &line_sentences {
         sabotage!(
             "a-model-may-invent-words",
             known_words(&sentence.tokens, cited)?
@@ -35,7 +36,7 @@ pub(super) fn carriers<'a>(
     Ok(found)
 }
 
-/// Every word occurs somewhere in what is cited.
+/// Checks that every word of a line occurs in some cited sentence.
 fn known_words(tokens: &[Token], cited: &[(usize, &Sentence)]) -> Result<(), Refusal> {
     for token in tokens.iter().filter(|token| token.kind != Kind::Function) {
         if cited
@@ -56,7 +57,8 @@ fn known_words(tokens: &[Token], cited: &[(usize, &Sentence)]) -> Result<(), Ref
     Ok(())
 }
 
-/// A sentence that carries all of this; otherwise why the one that came closest does not.
+/// The first cited sentence that supports all the tokens; otherwise the reason why the closest one
+/// does not.
 fn carrier<'a>(
     tokens: &[Token],
     cited: &[(usize, &'a Sentence)],
@@ -72,8 +74,8 @@ fn carrier<'a>(
     Err(why)
 }
 
-/// The parts of a sentence that stand on their own. One with a single word of content belongs to
-/// its neighbour: "Ann and Ben pay" says something of both.
+/// Splits a sentence into its independent clauses. One with a single content word belongs to its
+/// neighbour: "Ann and Ben pay" says something of both.
 fn clauses(tokens: &[Token]) -> Vec<&[Token]> {
     let content = |tokens: &[Token]| tokens.iter().filter(|token| token.is_content()).count();
     let mut found = Vec::new();
@@ -90,8 +92,10 @@ fn clauses(tokens: &[Token]) -> Vec<&[Token]> {
     found
 }
 
-fn carries(sentence: &[Token], said: &[Token]) -> Result<(), Refusal> {
-    let covered = said
+/// Checks one clause against one sentence: words, negations, qualifiers, then the position and
+/// order of names and numbers.
+fn carries(sentence: &[Token], claim: &[Token]) -> Result<(), Refusal> {
+    let covered = claim
         .iter()
         .filter(|token| token.is_content())
         .all(|token| sentence.iter().any(|other| token.is(other)));
@@ -99,20 +103,20 @@ fn carries(sentence: &[Token], said: &[Token]) -> Result<(), Refusal> {
         return Err(Refusal::MixedSentences);
     }
     let denied = denials(sentence);
-    let denies = denials(said);
+    let denies = denials(claim);
     if sabotage!("a-model-may-drop-a-not", denied.len() > denies.len(), false) {
         return Err(Refusal::DroppedNegation);
     }
     if denied != denies {
         return Err(Refusal::InventedNegation);
     }
-    if qualifiers(sentence) != qualifiers(said) {
+    if qualifiers(sentence) != qualifiers(claim) {
         return Err(Refusal::ChangedQualifier);
     }
     let dated = is_dated(sentence);
     if sabotage!(
         "a-model-may-swap-numbers",
-        in_place(sentence, said, dated) && in_order(sentence, said, dated),
+        in_place(sentence, claim, dated) && in_order(sentence, claim, dated),
         true
     ) {
         Ok(())
@@ -121,8 +125,8 @@ fn carries(sentence: &[Token], said: &[Token]) -> Result<(), Refusal> {
     }
 }
 
-/// Whether the only numbers of a sentence are one date, and it has one clause: then that holds for
-/// all of it, and may stand at either end.
+/// Whether the only numbers of a sentence are one date, and it has one clause: then the date holds
+/// for all of it, and may come at either end.
 fn is_dated(sentence: &[Token]) -> bool {
     let content = content(sentence);
     let is_number = |at: usize| content[at].kind == Kind::Number;
@@ -132,7 +136,7 @@ fn is_dated(sentence: &[Token]) -> bool {
     groups == 1 && content.iter().any(|token| token.is_date()) && clauses(sentence).len() == 1
 }
 
-/// What says no, each with the word that it denies.
+/// The negations of a sentence, each with the word that it denies, sorted.
 fn denials(tokens: &[Token]) -> Vec<(&str, &str)> {
     let mut found = Vec::new();
     for (at, token) in tokens
@@ -151,6 +155,7 @@ fn denials(tokens: &[Token]) -> Vec<(&str, &str)> {
     found
 }
 
+/// The qualifiers of a sentence, each once, sorted.
 fn qualifiers(tokens: &[Token]) -> Vec<&str> {
     let mut found: Vec<&str> = tokens
         .iter()
@@ -162,33 +167,36 @@ fn qualifiers(tokens: &[Token]) -> Vec<&str> {
     found
 }
 
+/// The tokens that have a meaning of their own.
 fn content(tokens: &[Token]) -> Vec<&Token> {
     tokens.iter().filter(|token| token.is_content()).collect()
 }
 
-/// Every name and number has a neighbour that it has in the sentence, too, and on the same side.
-fn in_place(sentence: &[Token], said: &[Token], dated: bool) -> bool {
+/// Whether every name and number of a clause has a neighbour that it also has in the sentence, on
+/// the same side.
+fn in_place(sentence: &[Token], claim: &[Token], dated: bool) -> bool {
     let sentence = content(sentence);
-    let said = content(said);
+    let claim = content(claim);
     let placed = |at: usize| {
         (0..sentence.len()).any(|other| {
-            said[at].is(sentence[other]) && same_place((&sentence, other), (&said, at), dated)
+            claim[at].is(sentence[other]) && same_place((&sentence, other), (&claim, at), dated)
         })
     };
-    (0..said.len())
-        .filter(|at| said[*at].is_special())
+    (0..claim.len())
+        .filter(|at| claim[*at].is_special())
         .all(placed)
 }
 
+/// Whether a token of a clause and its equal in the sentence share a neighbour on the same side.
 fn same_place(
     (sentence, there): (&[&Token], usize),
-    (said, here): (&[&Token], usize),
+    (claim, here): (&[&Token], usize),
     dated: bool,
 ) -> bool {
     let next_there = sentence.get(there + 1);
-    let next_here = said.get(here + 1);
-    // What follows a number is what it counts.
-    if said[here].kind == Kind::Number
+    let next_here = claim.get(here + 1);
+    // The word after a number is what it counts, so it must be the same.
+    if claim[here].kind == Kind::Number
         && !dated
         && next_there.is_some_and(|next| next.kind == Kind::Word && !next.capital)
     {
@@ -202,25 +210,25 @@ fn same_place(
     let after = |tokens: &[&Token], at: usize, reach: usize| -> std::ops::Range<usize> {
         at + 1..(at + 1 + reach).min(tokens.len())
     };
-    let reach = if said[here].kind == Kind::Number {
+    let reach = if claim[here].kind == Kind::Number {
         1
     } else {
         2
     };
     sentence.len() == 1
         || meet(
-            &said[after(said, here, reach)],
+            &claim[after(claim, here, reach)],
             &sentence[after(sentence, there, reach)],
         )
         || meet(
-            &said[here.saturating_sub(reach)..here],
+            &claim[here.saturating_sub(reach)..here],
             &sentence[there.saturating_sub(reach)..there],
         )
 }
 
-/// Names follow each other as they do in the sentence, numbers come in its order; and where it has
-/// several names, each number stays with its own.
-fn in_order(sentence: &[Token], said: &[Token], dated: bool) -> bool {
+/// Whether names follow each other as they do in the sentence and numbers come in its order; and,
+/// if the sentence has several names, whether each number stays with its own.
+fn in_order(sentence: &[Token], claim: &[Token], dated: bool) -> bool {
     let specials = |tokens: &[Token]| -> Vec<(String, bool)> {
         let special = tokens.iter().filter(|token| token.is_special());
         special
@@ -228,8 +236,8 @@ fn in_order(sentence: &[Token], said: &[Token], dated: bool) -> bool {
             .collect()
     };
     let there = specials(sentence);
-    // The first word of a line may have its capital letter from standing there.
-    let here: Vec<_> = specials(said)
+    // The first word of a line may be capitalised only because of its position, so it is no name.
+    let here: Vec<_> = specials(claim)
         .into_iter()
         .filter(|special| there.contains(special))
         .collect();

@@ -1,11 +1,11 @@
-//! Rewriting: what a language model is asked when it may turn a deterministic text into better
-//! prose, and what of its answer is taken. The model decides nothing: an answer that says more,
-//! less or something else than its evidence is refused, and the deterministic text stands. Pure; it
-//! may not call anybody.
+//! Owns rewriting: the prompt with which a language model may turn a deterministic text into better
+//! prose, and the check of its answer. The model decides nothing: an answer that says more, less or
+//! something else than its evidence is refused, and the deterministic text is used. Pure; the
+//! caller calls the model.
 //!
 //! The rules compare words, not meanings: `words` reads sentences, `answer` reads the JSON,
-//! `entail` holds one against the other. They refuse much that is true; what they let through uses
-//! the words of one sentence of the evidence for each clause, with its numbers, names and negations
+//! `entail` compares one with the other. They refuse much that is true; an accepted answer uses the
+//! words of one sentence of the evidence for each clause, with its numbers, names and negations
 //! where that sentence has them.
 
 mod answer;
@@ -19,37 +19,37 @@ mod tests;
 pub use prompt::prompt;
 use std::fmt;
 
-/// A text that may be rewritten.
+/// A deterministic text to rewrite, with the evidence that a rewrite may use.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Job {
-    /// What the text was made of, in the order in which it is numbered for the model, from 1.
+    /// The texts that the deterministic text was made of, in the order in which they are numbered
+    /// for the model, from 1.
     pub evidence: Vec<Evidence>,
-    /// The deterministic text, which stands unless a rewrite passes.
+    /// The deterministic text, which is used unless a rewrite passes the check.
     pub plain: String,
-    /// Words of a rewrite at the most.
+    /// The most words that a rewrite may have.
     pub words_max: usize,
 }
 
-/// A text that a rewrite may rest on.
+/// A text that a rewrite may cite.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Evidence {
     /// The id of the entry it comes from.
     pub source: String,
-    /// The text.
     pub text: String,
 }
 
-/// Who speaks in a message to the model.
+/// The author of a message to the model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
-    /// The host: what is to be done.
+    /// The host: the message is the task.
     System,
-    /// The material.
+    /// The material to work on, which is data and never an instruction.
     User,
 }
 
 impl Role {
-    /// The stable name.
+    /// The name that requests to models use.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -62,52 +62,49 @@ impl Role {
 /// A message to the model.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Message {
-    /// Who speaks.
     pub role: Role,
-    /// What is said.
     pub content: String,
 }
 
-/// An answer that passed.
+/// A rewrite that passed the check.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Rewrite {
     /// The text, a line for each line of the answer.
     pub text: String,
-    /// Each line with the sentences that carry it.
+    /// Each line with the sentences that support it.
     pub diff: Vec<DiffLine>,
 }
 
-/// A line of a rewrite.
+/// A line of a rewrite, with its support.
 #[derive(Clone, PartialEq, Eq)]
 pub struct DiffLine {
-    /// The line.
     pub text: String,
-    /// The sentences of the evidence that carry it.
+    /// The sentences of the evidence that support the line.
     pub spans: Vec<Span>,
 }
 
-/// A sentence of the evidence.
+/// The range of a sentence in a text of the evidence.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Span {
-    /// The id of the entry.
+    /// The id of the entry that the evidence comes from.
     pub source: String,
-    /// Where it begins in the evidence's text, in bytes.
+    /// The byte offset in the evidence's text at which the sentence begins.
     pub start: usize,
-    /// Where it ends.
+    /// The byte offset at which the sentence ends.
     pub end: usize,
 }
 
 macro_rules! refusals {
     ($($(#[$doc:meta])* $variant:ident = $name:literal,)*) => {
-        /// Why an answer is not taken. Names a rule, never a text.
+        /// The reason why an answer is refused. It names a rule, never a text.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         pub enum Refusal { $($(#[$doc])* $variant,)* }
 
         impl Refusal {
-            /// Every reason.
+            /// All reasons in the order of their declaration.
             pub const ALL: &[Refusal] = &[$(Refusal::$variant,)*];
 
-            /// The stable name.
+            /// The name of the rule in reports and logs.
             #[must_use]
             pub fn as_str(self) -> &'static str {
                 match self { $(Refusal::$variant => $name,)* }
@@ -117,11 +114,11 @@ macro_rules! refusals {
 }
 
 refusals! {
-    /// Not the JSON that was asked for.
+    /// The answer is not JSON of the form that was asked for.
     NotJson = "not_json",
     /// The JSON has a field that was not asked for.
     UnknownField = "unknown_field",
-    /// No lines, or a line that says nothing.
+    /// No lines, or a line without a content word.
     Empty = "empty",
     /// More words, lines or bytes than were asked for.
     TooLong = "too_long",
@@ -143,7 +140,8 @@ refusals! {
     InventedNegation = "invented_negation",
     /// The evidence says no, the line does not.
     DroppedNegation = "dropped_negation",
-    /// "May", "some", "wants to", "was", a question mark: what limits a statement came or went.
+    /// A word that limits a statement was added or dropped: "may", "some", "wants to", "was", a
+    /// question mark.
     ChangedQualifier = "changed_qualifier",
     /// The words of one clause come from several sentences.
     MixedSentences = "mixed_sentences",
@@ -151,12 +149,12 @@ refusals! {
     Rebound = "rebound",
 }
 
-/// Lines of an answer at the most.
+/// The most lines that an answer may have.
 const LINES_MAX: usize = 200;
-/// Bytes of an answer for each word that it may have.
+/// The most bytes of an answer, for each word that it may have.
 const WORD_BYTES: usize = 64;
 
-/// Holds a model's answer against the evidence. The error names the first rule that it breaks.
+/// Checks a model's answer against the evidence. The error names the first rule that it breaks.
 pub fn check(job: &Job, answer: &str) -> Result<Rewrite, Refusal> {
     let lines = answer::parse(answer)?;
     let words: usize = lines
@@ -209,7 +207,7 @@ pub fn check(job: &Job, answer: &str) -> Result<Rewrite, Refusal> {
     Ok(Rewrite { text, diff })
 }
 
-/// The evidence that a line names, each once, counted from 0.
+/// The evidence that a line cites, each once, counted from 0.
 fn cited(from: &[u64], known: usize) -> Result<Vec<usize>, Refusal> {
     if from.is_empty() {
         return Err(Refusal::NoEvidence);

@@ -1,4 +1,4 @@
-//! What the model is asked. The evidence is material between fences that it cannot close itself.
+//! Owns the prompt. The evidence is material between fences that it cannot close itself.
 
 use super::{Job, Message, Role};
 use std::fmt::Write;
@@ -46,7 +46,8 @@ pub fn prompt(job: &Job) -> Vec<Message> {
     ]
 }
 
-/// A text would have to hold its own digest to forge this.
+/// The fence around material: a digest of all the texts, so that a text would have to contain its
+/// own digest to forge it.
 fn fence(job: &Job) -> String {
     let mut hasher = blake3::Hasher::new();
     for text in job

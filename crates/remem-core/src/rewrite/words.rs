@@ -1,53 +1,53 @@
-//! Reads a text as sentences of words, and says of each word what kind it is. English; in other
-//! languages nearly every word counts as content, which only makes the check stricter.
+//! Owns the reading of a text as sentences of classified words. English; in other languages nearly
+//! every word counts as content, which only makes the check stricter.
 
 use std::collections::HashSet;
 use std::sync::LazyLock;
 
-/// What a word does in a sentence.
+/// The role of a word in its sentence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
-    /// Holds the sentence together; free to come and go.
+    /// A function word, which a rewrite may add or drop freely.
     Function,
-    /// Says no.
+    /// A word that negates, such as "not" or "without".
     Negator,
-    /// Limits what is said: "may", "some", "wants", a question mark.
+    /// A word that limits a statement: "may", "some", "wants", a question mark.
     Qualifier,
     /// A number, date or part of one.
     Number,
-    /// A name that machines read, or an abbreviation; compared letter by letter.
+    /// A machine-readable name or an abbreviation; compared letter by letter.
     Identifier,
-    /// Everything else.
+    /// Any other word with a meaning of its own.
     Word,
 }
 
-/// A word.
+/// A word of a sentence with the form by which it is compared.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Token {
     pub kind: Kind,
-    /// What is compared.
+    /// The form that is compared: stemmed for most words, verbatim for identifiers.
     pub key: String,
-    /// In small letters, without a possessive ending.
+    /// The word in lower case, without a possessive ending.
     pub lower: String,
-    /// Begins with a capital letter.
+    /// Whether the word begins with a capital letter.
     pub capital: bool,
-    /// Is the first of its sentence, where a capital letter says nothing.
+    /// Whether the word is the first of its sentence, where a capital letter means nothing.
     pub initial: bool,
 }
 
 impl Token {
-    /// Has a meaning of its own.
+    /// Whether the word has a meaning of its own.
     pub fn is_content(&self) -> bool {
         !matches!(self.kind, Kind::Function | Kind::Negator) && self.key != "?"
     }
 
-    /// Must stay where the evidence has it.
+    /// Whether the word is a name, number or identifier, which must stay where the evidence has it.
     pub fn is_special(&self) -> bool {
         matches!(self.kind, Kind::Number | Kind::Identifier)
             || self.kind == Kind::Word && self.capital
     }
 
-    /// Part of a date rather than of an amount.
+    /// Whether the word is part of a date rather than of an amount.
     pub fn is_date(&self) -> bool {
         let shape: String = self
             .lower
@@ -57,7 +57,7 @@ impl Token {
         self.kind == Kind::Number && (DATES.contains(self.lower.as_str()) || shape == "0000-00-00")
     }
 
-    /// Whether `other`, a word of the evidence, is this one.
+    /// Whether `other`, a word of the evidence, is the same word as this one.
     pub fn is(&self, other: &Token) -> bool {
         let name = self.kind == Kind::Word && self.capital && !self.initial;
         self.kind == other.kind
@@ -66,7 +66,7 @@ impl Token {
     }
 }
 
-/// A sentence: where it is in its text, in bytes, and its words.
+/// A sentence: its range in its text, in bytes, and its words.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Sentence {
     pub start: usize,
@@ -86,8 +86,8 @@ static FUNCTION: Words = LazyLock::new(|| {
         .split_whitespace()
         .collect()
 });
-/// A plain statement is not what these make of it. Verbs that tell of a wish, an attempt or an
-/// opinion are among them.
+/// Words that make a statement less than a plain one. Verbs of wishing, attempting and opinion are
+/// among them.
 static QUALIFIERS: Words = LazyLock::new(|| {
     "may might can could will would shall should must ought or if unless when whenever because so therefore thus \
     hence although though despite instead except only just some any most many few several all every each both either half always \
@@ -120,7 +120,7 @@ static DATES: Words = LazyLock::new(|| {
 /// A list of words, read on first use.
 type Words = LazyLock<HashSet<&'static str>>;
 
-/// Whether a character has no place in a line: control characters, and those that hide or reorder
+/// Whether a character is not allowed in a line: control characters, and those that hide or reorder
 /// others.
 pub(super) fn is_hidden(c: char) -> bool {
     c.is_control()
@@ -128,8 +128,8 @@ pub(super) fn is_hidden(c: char) -> bool {
         || matches!(c, '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}')
 }
 
-/// The sentences of a text that have words. They end at a full stop before a space, and at any
-/// character that is hidden.
+/// The sentences of a text that have words. A sentence ends at a closing mark before white space,
+/// and at any hidden character.
 pub(super) fn sentences(text: &str) -> Vec<Sentence> {
     let mut found = Vec::new();
     let mut start = 0;
@@ -147,6 +147,7 @@ pub(super) fn sentences(text: &str) -> Vec<Sentence> {
     found
 }
 
+/// Adds the sentence between two offsets, if it has more than function words.
 fn add(found: &mut Vec<Sentence>, text: &str, start: usize, end: usize) {
     let inside = &text[start..end];
     let trimmed = inside.trim();
@@ -182,13 +183,13 @@ fn tokens(sentence: &str) -> Vec<Token> {
     found
 }
 
-/// Punctuation that says nothing by itself.
+/// Whether a character is punctuation without a meaning of its own.
 fn is_plain(c: char) -> bool {
     ".,:!()[]\"'*`•…“”‘’„«»–—-/".contains(c)
 }
 
-/// Letters and digits that belong together: with signs and currencies in front, units behind, and
-/// joints inside.
+/// The end of the run of letters and digits that begins at `start`: with signs and currencies in
+/// front, units behind, and joints inside. It is `start` if none begins there.
 fn chunk_end(chars: &[char], start: usize) -> usize {
     let is = |at: usize, test: fn(char) -> bool| chars.get(at).copied().is_some_and(test);
     let digit: fn(char) -> bool = char::is_numeric;
@@ -229,6 +230,8 @@ fn chunk_end(chars: &[char], start: usize) -> usize {
     }
 }
 
+/// Adds the words of a chunk: one if it is a number, address or identifier, else one for each part
+/// between hyphens.
 fn words_of(chunk: &str, found: &mut Vec<Token>) {
     let joined = chunk.contains(|c: char| c.is_numeric() || "_./:@\\$€£¥#%°‰".contains(c));
     if joined {
@@ -238,6 +241,7 @@ fn words_of(chunk: &str, found: &mut Vec<Token>) {
     }
 }
 
+/// Classifies a word and adds it.
 fn push(word: &str, found: &mut Vec<Token>) {
     let small = word.to_lowercase().replace('’', "'");
     let lower = small.strip_suffix("'s").unwrap_or(&small).to_owned();
@@ -277,7 +281,7 @@ fn push(word: &str, found: &mut Vec<Token>) {
     });
 }
 
-/// One key for the forms of a qualifier.
+/// The key by which the forms of a qualifier compare equal.
 fn qualifier(lower: &str) -> String {
     match lower {
         "was" | "were" => "was".to_owned(),
@@ -286,8 +290,8 @@ fn qualifier(lower: &str) -> String {
     }
 }
 
-/// A word without its ending: plural and continuous forms compare alike. Past forms do not: what
-/// shall be done is not what was done.
+/// A word without its ending: plural and continuous forms compare equal. Past forms do not: "will
+/// pay" is not "paid".
 fn stem(lower: &str) -> String {
     let mut stem = lower.to_owned();
     if stem.len() > 4 && stem.ends_with("ies") {

@@ -1,13 +1,13 @@
 //! Cron lines of five fields: minute, hour, day of the month, month, day of the week. Lists,
-//! ranges, steps and English names; where both days are given, either will do, as cron has always
-//! had it.
+//! ranges, steps and English names; if both days are restricted, a day that fits either one counts,
+//! as in every cron.
 
 use crate::ids::Timestamp;
 use crate::rejection::Rejection;
 use jiff::civil::{Date, DateTime};
 use jiff::tz::{AmbiguousOffset, TimeZone};
 
-/// A line that was read. Bit n of a field stands for the value n.
+/// A parsed cron line. Bit n of a field stands for the value n.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Cron {
     minutes: u64,
@@ -22,10 +22,12 @@ const MONTHS: [&str; 12] = [
     "jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec",
 ];
 const WEEKDAYS: [&str; 7] = ["sun", "mon", "tue", "wed", "thu", "fri", "sat"];
-/// Days looked at: a day of a month that has to be a certain day of the week may be 40 years away.
+/// The most days that are searched: a day of a month that has to be a certain day of the week may
+/// be 40 years away.
 const DAYS_MAX: u32 = 366 * 41;
 
 impl Cron {
+    /// Parses a line. Refuses one that is malformed, and one that no day ever matches.
     pub fn parse(line: &str) -> Result<Cron, Rejection> {
         let invalid = |rule| Rejection::Invalid {
             field: "cron",
@@ -61,14 +63,14 @@ impl Cron {
         Ok(cron)
     }
 
-    /// The first tick after `now`. Ticks by the clock on the wall are in order as instants too, so
-    /// that the first one that is later is it.
+    /// The first tick after `now`. Ticks in the order of local time are also in order as instants,
+    /// so the first later one is the result.
     pub fn next(&self, zone: &TimeZone, now: Timestamp) -> Option<Timestamp> {
         let here = jiff::Timestamp::from_millisecond(now.0)
             .ok()?
             .to_zoned(zone.clone())
             .date();
-        // What a gap swallows belongs to the day before it.
+        // A local time that a gap skips belongs to the day before the gap.
         let first = here.yesterday().ok()?;
         days_from(first)
             .filter(|date| self.has_day(*date))
@@ -105,16 +107,16 @@ fn values(bits: u64) -> impl Iterator<Item = i8> {
     (0..64).filter(move |value| bits & (1 << value) != 0)
 }
 
-/// When the clocks of a zone show a time: the first time they do, or else the first instant after
-/// the gap that skips it.
+/// The instant of a local time in a zone: the first one if it occurs twice, or the first instant
+/// after the gap that skips it.
 fn instant(zone: &TimeZone, time: DateTime) -> Option<Timestamp> {
     let found = match zone.to_ambiguous_timestamp(time).offset() {
         AmbiguousOffset::Unambiguous { offset } | AmbiguousOffset::Fold { before: offset, .. } => {
             offset.to_timestamp(time).ok()?
         }
         AmbiguousOffset::Gap { after, .. } => {
-            // By the later offset it is an instant before the gap, so that the change is what
-            // follows it.
+            // By the later offset it is an instant before the gap, so the next transition is the
+            // end of the gap.
             let before = after.to_timestamp(time).ok()?;
             zone.following(before).next()?.timestamp()
         }
@@ -143,7 +145,7 @@ fn field(text: &str, min: u32, max: u32, names: &[&str], names_from: u32) -> Opt
         let (from, to) = match range.split_once('-') {
             _ if range == "*" => (min, max),
             Some((from, to)) => (value(from)?, value(to)?),
-            // A step without a range goes to the end.
+            // A step without a range continues to the maximum.
             None => (
                 value(range)?,
                 if step.is_some() { max } else { value(range)? },

@@ -96,7 +96,7 @@ fn nothing_of_the_text_is_shown() {
     assert_eq!(format!("{:?}", of("cat")), "Trigrams(4)");
 }
 
-/// Words of several scripts, with what stands between them.
+/// Words of several scripts, with the characters between them.
 fn text() -> impl Strategy<Value = String> {
     proptest::collection::vec("[a-zA-Z0-9]{1,7}|[äöüßñéÇ]{1,4}|[日本語規則]{1,3}|[α-ωΣ]{1,5}|[ء-ي]{1,4}|[क-ह]{1,4}|\\PC{1,4}", 0..30)
         .prop_map(|words| words.join(" "))
@@ -136,7 +136,8 @@ proptest! {
         prop_assert_eq!(left.shadows(&left), !left.is_empty());
     }
 
-    /// Sound: a size outside never shadows. Tight: a size inside does, if one set holds the other.
+    /// Sound: a set of a size outside never restates. Tight: one of a size inside does, if one set
+    /// contains the other.
     #[test]
     fn the_sizes_are_those_that_can_shadow(len in 0usize..400, other in 0usize..500, shift in 0u32..40) {
         let set = values(0, len);
@@ -147,7 +148,8 @@ proptest! {
     }
 }
 
-/// What the guard asks of stored sets says what the plain comparison says, whatever it reads.
+/// The comparison with a stored set gives the same answer as the plain comparison, also where it
+/// stops early.
 #[test]
 fn the_verdict_over_stored_sets_is_that_of_the_plain_comparison() {
     let mut state = 7_u64;
@@ -160,7 +162,7 @@ fn the_verdict_over_stored_sets_is_that_of_the_plain_comparison() {
     let mut verdicts = [0; 2];
     for _ in 0..20_000 {
         let size = 1 + random(60);
-        // Sets that differ in about as many places as decide.
+        // Sets that differ in about as many places as the threshold.
         let differing = random(size / 4 + 2);
         let base: Vec<u32> = (0..size).map(|_| random(1 << 24) as u32).collect();
         let mut changed = base.clone();

@@ -1,5 +1,5 @@
-//! What holds for every digest, whatever the sources say: the same bytes for the same set, never
-//! more than the budget, and no word that is not in a source. One digest is written down, so that a
+//! The properties of every digest, for any sources: the same bytes for the same set, never more
+//! than the budget, and no word that is not in a source. One digest is given in full, so that a
 //! change of the algorithm shows.
 
 use crate::test_cases::config;
@@ -8,7 +8,7 @@ use remem_core::Timestamp;
 use remem_core::distill::{Archive, Digest, ENGINE, Limits, Refusal, Source, plan};
 use std::collections::BTreeSet;
 
-/// Words and marks, each one token; a text of several lines has one for each line break.
+/// A simple token counter: each word and punctuation mark is one token, and so is each line break.
 fn count(text: &str) -> usize {
     let words = text
         .split(|c: char| !c.is_alphanumeric())
@@ -33,7 +33,7 @@ fn made(sources: &[Source], budget: u64) -> Result<Digest, Refusal> {
     )
 }
 
-/// Half prose, half whatever Unicode has.
+/// Texts that are half prose, half arbitrary Unicode.
 fn text() -> impl Strategy<Value = String> {
     let word = prop_oneof![
         "[a-z]{1,8}",
@@ -60,7 +60,7 @@ fn sources() -> impl Strategy<Value = Vec<Source>> {
     prop::collection::vec(source, 0..12)
 }
 
-/// A permutation of the sources and some of them again.
+/// A permutation of the sources, with some of them repeated.
 fn shuffled(sources: &[Source], seed: u64) -> Vec<Source> {
     let mut state = seed;
     let mut next = move || {
@@ -164,8 +164,8 @@ fn small() -> Vec<Source> {
         .collect()
 }
 
-/// If this fails, what is selected has changed: archives made before cannot be made again. Give the
-/// engine a new name, and then write the new bytes down here.
+/// If this fails, the selection has changed: archives made before cannot be made again. Give the
+/// engine a new name, and then put the new bytes here.
 #[test]
 fn a_digest_that_is_written_down() {
     let digest = made(&small(), 100).unwrap();

@@ -1,7 +1,7 @@
-//! Goal: what the rules find in sentences that people write, and what they leave alone. Method: a
-//! file of sentences with what a person would expect, half of them traps; every row has to hold,
-//! and precision and recall are printed. Rows that are known to be missed count against the
-//! figures. Then what must hold for every text.
+//! Goal: the rules find commitments in sentences that people write, and nothing in others. Method:
+//! a file of sentences with the results that a person would expect, half of them traps; every row
+//! has to hold, and precision and recall are printed. Rows that are known to be missed count
+//! against the figures. Further tests check properties that hold for every text.
 
 use crate::test_cases::config;
 use jiff::tz::TimeZone;
@@ -12,11 +12,11 @@ use remem_core::infer::{
 use remem_core::{Timestamp, Timing};
 
 const GOLDEN: &str = include_str!("../data/commitments.tsv");
-/// Five years.
+/// The horizon of the tests: five years.
 const HORIZON_MS: i64 = 5 * 366 * 86_400_000;
 const ROWS_MIN: usize = 320;
 
-struct Row<'a> {
+struct GoldenRow<'a> {
     expected: &'a str,
     at: Timestamp,
     zone: TimeZone,
@@ -29,13 +29,13 @@ fn instant(text: &str) -> Timestamp {
     Timestamp(text.parse::<jiff::Timestamp>().unwrap().as_millisecond())
 }
 
-fn rows() -> Vec<Row<'static>> {
+fn rows() -> Vec<GoldenRow<'static>> {
     let row = |line: &'static str| {
         let [expected, at, zone, trusted, known, text] = line.split('\t').collect::<Vec<_>>()[..]
         else {
             panic!("malformed: {line}")
         };
-        Row {
+        GoldenRow {
             expected,
             at: instant(at),
             zone: TimeZone::get(zone).unwrap(),
@@ -51,7 +51,7 @@ fn rows() -> Vec<Row<'static>> {
         .collect()
 }
 
-fn read(row: &Row<'_>) -> Vec<Promise> {
+fn read(row: &GoldenRow<'_>) -> Vec<Promise> {
     infer(&Reading {
         text: row.text,
         at: row.at,
@@ -61,8 +61,8 @@ fn read(row: &Row<'_>) -> Vec<Promise> {
     })
 }
 
-/// A promise as the file writes it, with instants in UTC.
-fn told(promise: Option<&Promise>) -> String {
+/// A promise in the notation of the file, with instants in UTC.
+fn promise_text(promise: Option<&Promise>) -> String {
     let Some(promise) = promise else {
         return "none".to_owned();
     };
@@ -85,8 +85,8 @@ fn told(promise: Option<&Promise>) -> String {
     }
 }
 
-/// What a row expects, with its instant in UTC.
-fn expected(row: &Row<'_>) -> String {
+/// The expected promise of a row, with its instant in UTC.
+fn expected(row: &GoldenRow<'_>) -> String {
     match row.expected.rsplit_once(' ') {
         Some((rest, last)) if last.parse::<jiff::Timestamp>().is_ok() => {
             format!("{rest} {}", instant(last).rfc3339())
@@ -95,7 +95,7 @@ fn expected(row: &Row<'_>) -> String {
     }
 }
 
-/// Right, found, and expected ones.
+/// The numbers of correct, found and expected promises.
 #[derive(Default)]
 struct Tally(u32, u32, u32);
 
@@ -129,7 +129,7 @@ fn the_golden_sentences_give_what_people_expect() {
     let rows = rows();
     for row in &rows {
         let promises = read(row);
-        let got = told(promises.first());
+        let got = promise_text(promises.first());
         let wanted = expected(row);
         let is = got != "none";
         let should = wanted != "none";
@@ -192,7 +192,7 @@ fn zone() -> impl Strategy<Value = TimeZone> {
     prop::sample::select(names).prop_map(|name| TimeZone::get(name).unwrap())
 }
 
-/// The promises of a text, each checked for what holds for all of them.
+/// The promises of a text, each checked for the properties that hold for all promises.
 fn checked(text: &str, at: i64, zone: &TimeZone, trusted: bool) -> Vec<Promise> {
     let reading = Reading {
         text,

@@ -1,4 +1,4 @@
-//! The rules of memory through the public API: one module a capability.
+//! The rules of memory through the public API: one module for each capability.
 #![allow(
     clippy::unwrap_used,
     reason = "a test that cannot be prepared or go on has failed"

@@ -1,6 +1,6 @@
-//! The discipline of a workshop's memory over a corpus of texts in many languages: what must be
-//! masked and what must not, what is a trace and what only speaks of one; and what holds for any
-//! text.
+//! The checks of a workshop memory over a corpus of texts in many languages: personal data that
+//! must be masked and lookalikes that must not, traces and texts that only mention traces, and the
+//! properties that hold for any text.
 
 use crate::test_cases::config;
 use proptest::prelude::*;
@@ -15,7 +15,7 @@ fn rows(text: &'static str) -> impl Iterator<Item = &'static str> {
     text.lines().filter(|line| !line.starts_with('#'))
 }
 
-/// The blocks of a file, each with what its heading says.
+/// The blocks of a file, each with its heading.
 fn blocks(text: &'static str) -> Vec<(&'static str, &'static str)> {
     let block = |block: &'static str| {
         block
@@ -37,10 +37,10 @@ fn pii_is_masked_and_told_in_its_normal_form() {
             panic!("three columns: {row}")
         };
         let (is, found) = masked(text);
-        let told: Vec<&str> = found.iter().map(|(_, normal)| normal.as_str()).collect();
-        if is != expected || told != normals.split(',').collect::<Vec<_>>() {
+        let normals_found: Vec<&str> = found.iter().map(|(_, normal)| normal.as_str()).collect();
+        if is != expected || normals_found != normals.split(',').collect::<Vec<_>>() {
             wrong.push(format!(
-                "{text}\n  is {is} {told:?}\n  not {expected} {normals}"
+                "{text}\n  is {is} {normals_found:?}\n  not {expected} {normals}"
             ));
         }
     }
@@ -130,7 +130,8 @@ fn a_finding_does_not_show_its_value() {
     assert_eq!(shown, "[Pii { range: 3..18, kind: Email, .. }]");
 }
 
-/// Each would take minutes if a pattern looked further than a bounded way from every place.
+/// Each text would take minutes if a pattern looked further than a bounded distance from every
+/// position.
 #[test]
 fn long_texts_are_read_in_one_pass() {
     for piece in [
@@ -144,8 +145,8 @@ fn long_texts_are_read_in_one_pass() {
     assert_eq!(find_pii(&many).len(), 4_000);
 }
 
-/// Pieces that make PII, or almost, side by side with no regard for sense: what one ends, the next
-/// may begin.
+/// Pieces of personal data, and pieces that are almost that, side by side at random: the end of one
+/// may be the beginning of the next.
 fn pieces() -> impl Strategy<Value = String> {
     let corpus: Vec<&str> = rows(MASKED)
         .chain(rows(LOOKALIKES))

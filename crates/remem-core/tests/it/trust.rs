@@ -1,4 +1,4 @@
-//! What admission makes of the trust that a draft claims.
+//! The trust that admission stores for the trust that a draft claims.
 
 use remem_core::{
     Admission, Draft, Facets, MemoryRef, Policy, Redactor, Scope, TenantId, Timestamp, Trust,
@@ -6,7 +6,7 @@ use remem_core::{
 
 const NOW: Timestamp = Timestamp(1_700_000_000_000);
 
-/// The slot that a draft of that trust asks for and is given.
+/// The slot that is stored for a draft of that trust which asks for one.
 fn slot_of(trust: Trust) -> Option<String> {
     let scope = Scope::new(
         TenantId::parse("a").unwrap(),

@@ -1,6 +1,5 @@
-//! Starting an automation whose time has come: its next tick, the note that it was started for this
-//! one, the event and the run are one commit, as with commitments. Ticks that were missed become
-//! one.
+//! Firing an automation that is due: its next due time, the record of this firing, the event and
+//! the run are one commit, as with commitments. Missed ticks are combined into one.
 
 use super::AutomationRecord;
 use crate::commitments::fire::{Fired, HOST};
@@ -18,6 +17,7 @@ use remem_store::StoreError;
 use serde_json::json;
 
 impl Engine {
+    /// Fires an automation that is due, or moves it to its next tick if its target is gone.
     pub(crate) async fn fire_automation(
         &self,
         tenant: &TenantId,
@@ -32,8 +32,8 @@ impl Engine {
         let version = Precondition::Version(record.version);
         let due = record.ties.due.unwrap_or(now);
         let Some(mut known) = AutomationRecord::read(&record) else {
-            // Something was taken out of it, so that nobody can tell what it was to start: it is
-            // not due any more.
+            // Redaction has made the automation invalid, so what it starts is unknown: it is not
+            // due any more.
             let batch = batch.set(
                 RecordKind::Automation,
                 record.key,
@@ -73,13 +73,13 @@ impl Engine {
         );
         let note = json!({"automationId": known.automation.id, "scheduledAt": instant.0, "firedAt": now.0, "runId": run_id});
         let key = format!("automation/{}/t{}", known.automation.id, instant.0);
-        let kept = Ties::due(now.plus_ms(policy.commitment_retention_ms));
+        let firing_ties = Ties::due(now.plus_ms(policy.commitment_retention_ms));
         let batch = batch.set_tied(
             RecordKind::Fire,
             key,
             Precondition::Absent,
             own_words(note),
-            kept,
+            firing_ties,
         );
         let automation_id = known.automation.id;
         let scheduled_at = instant.0;
@@ -99,7 +99,7 @@ impl Engine {
         }
     }
 
-    /// The run that it starts; `None` if that cannot be started.
+    /// Prepares the run that an automation starts; `None` if its target cannot be started.
     async fn automated_run(
         &self,
         tenant: &TenantId,
@@ -145,6 +145,7 @@ impl Engine {
     }
 }
 
+/// The outcome that the result of a commit means.
 fn settled(committed: Result<(), StoreError>) -> Result<Fired, EngineError> {
     match committed {
         Ok(()) => Ok(Fired::Now),

@@ -1,6 +1,6 @@
-//! The public keys that tokens are signed with: read from a JWKS document, and asked whether a
-//! signature is theirs. Pure: the document comes from the port `Keyset`. Only asymmetric algorithms
-//! exist here, so that a public key can never be taken for a shared secret.
+//! The public keys that tokens are signed with: parsing a JWKS document, and verifying signatures.
+//! Pure: the document comes from the port `Keyset`. Only asymmetric algorithms exist here, so that
+//! a public key can never be taken for a shared secret.
 
 use crate::ports::KeysetError;
 use base64::Engine as _;
@@ -15,12 +15,13 @@ use ring::signature::{
 use serde::Deserialize;
 use serde_json::Value;
 
-/// Keys of one document at the most.
+/// Keys in one document, at most.
 const KEYS_MAX: usize = 100;
 /// Bytes of an RSA modulus: shorter ones can be broken, longer ones cost more than a request may.
 const RSA_BYTES: std::ops::RangeInclusive<usize> = 256..=1024;
 
-/// How a token is signed. Those with a shared secret, and none at all, have no name here.
+/// The algorithm of a token's signature. Algorithms with a shared secret, and `none`, are not in
+/// this list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Algorithm {
     /// RSA, PKCS#1 v1.5, SHA-256.
@@ -29,22 +30,22 @@ pub enum Algorithm {
     Rs384,
     /// RSA, PKCS#1 v1.5, SHA-512.
     Rs512,
-    /// RSA, PSS, SHA-256.
+    /// RSA, PSS padding, SHA-256.
     Ps256,
-    /// RSA, PSS, SHA-384.
+    /// RSA, PSS padding, SHA-384.
     Ps384,
-    /// RSA, PSS, SHA-512.
+    /// RSA, PSS padding, SHA-512.
     Ps512,
     /// ECDSA on P-256 with SHA-256.
     Es256,
     /// ECDSA on P-384 with SHA-384.
     Es384,
-    /// Ed25519.
+    /// Ed25519, as RFC 8037 defines it.
     EdDsa,
 }
 
 impl Algorithm {
-    /// All that there are.
+    /// Every algorithm, for parsing and tests.
     pub const ALL: [Algorithm; 9] = [
         Algorithm::Rs256,
         Algorithm::Rs384,
@@ -56,10 +57,10 @@ impl Algorithm {
         Algorithm::Es384,
         Algorithm::EdDsa,
     ];
-    /// Those that are accepted if nobody says otherwise.
+    /// The algorithms that are accepted by default.
     pub const USUAL: [Algorithm; 3] = [Algorithm::Rs256, Algorithm::Es256, Algorithm::EdDsa];
 
-    /// The name in a token.
+    /// The name in a token's header.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -75,7 +76,7 @@ impl Algorithm {
         }
     }
 
-    /// The algorithm of that name, letter by letter.
+    /// Parses the exact name of an algorithm.
     #[must_use]
     pub fn parse(name: &str) -> Option<Algorithm> {
         Algorithm::ALL
@@ -83,6 +84,7 @@ impl Algorithm {
             .find(|algorithm| algorithm.as_str() == name)
     }
 
+    /// The parameters of an RSA algorithm.
     fn rsa(self) -> Option<&'static RsaParameters> {
         match self {
             Algorithm::Rs256 => Some(&RSA_PKCS1_2048_8192_SHA256),
@@ -96,7 +98,7 @@ impl Algorithm {
     }
 }
 
-/// What a key is made of, by its type.
+/// The components of a public key, by its type.
 enum Material {
     Rsa { n: Vec<u8>, e: Vec<u8> },
     P256(Vec<u8>),
@@ -104,10 +106,10 @@ enum Material {
     Ed25519(Vec<u8>),
 }
 
-/// What tells a key from all others: a digest of its material.
+/// Identifies a key: a digest of its components.
 pub type KeyPrint = [u8; 32];
 
-/// One public key.
+/// One public key of an issuer.
 pub struct PublicKey {
     kid: Option<String>,
     algorithm: Option<Algorithm>,
@@ -115,17 +117,19 @@ pub struct PublicKey {
     print: KeyPrint,
 }
 
-/// The keys of a document that can be used here.
+/// The usable keys of a JWKS document.
 pub struct PublicKeys {
     keys: Vec<PublicKey>,
     left_out: usize,
 }
 
+/// The JSON of a JWKS document.
 #[derive(Deserialize)]
 struct Document {
     keys: Vec<Value>,
 }
 
+/// The JSON of one key.
 #[derive(Deserialize)]
 struct Jwk {
     kty: String,
@@ -143,8 +147,8 @@ struct Jwk {
 }
 
 impl PublicKeys {
-    /// Reads a JWKS document. What cannot be used (encryption keys, shared secrets, other curves,
-    /// private keys, which have no business there) is left out and counted.
+    /// Parses a JWKS document. Keys that cannot be used (encryption keys, shared secrets, other
+    /// curves, and private keys, which should not be there) are left out and counted.
     pub fn parse(document: &[u8]) -> Result<PublicKeys, KeysetError> {
         let document: Document =
             serde_json::from_slice(document).map_err(|_| KeysetError::Malformed)?;
@@ -159,30 +163,30 @@ impl PublicKeys {
         })
     }
 
-    /// How many can be used.
+    /// Number of usable keys.
     #[must_use]
     pub fn len(&self) -> usize {
         self.keys.len()
     }
 
-    /// Whether none can be used.
+    /// Whether there is no usable key.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.keys.is_empty()
     }
 
-    /// How many cannot be used.
+    /// Number of keys in the document that are not usable.
     #[must_use]
     pub fn left_out(&self) -> usize {
         self.left_out
     }
 
-    /// Whether the key is (still) one of these.
-    pub(super) fn holds(&self, print: &KeyPrint) -> bool {
-        self.keys.iter().any(|key| key.print == *print)
+    /// Whether the document (still) contains this key.
+    pub(super) fn holds(&self, fingerprint: &KeyPrint) -> bool {
+        self.keys.iter().any(|key| key.print == *fingerprint)
     }
 
-    /// The keys that a token may mean: those of its name, or the only one there is if it names
+    /// The keys that a token may be signed with: those with its key id, or the only key if it names
     /// none.
     pub(super) fn named(&self, kid: Option<&str>) -> Vec<&PublicKey> {
         match kid {
@@ -198,8 +202,8 @@ impl PublicKeys {
 }
 
 impl PublicKey {
-    /// Whether such a signature can be this key's: by its type, and by what the document says it is
-    /// for.
+    /// Whether the key can make signatures with this algorithm, by its type and by the purpose that
+    /// the document states.
     pub(super) fn fits(&self, algorithm: Algorithm) -> bool {
         let by_type = match self.material {
             Material::Rsa { .. } => algorithm.rsa().is_some(),
@@ -214,29 +218,31 @@ impl PublicKey {
         )
     }
 
-    /// Whether the signature is this key's. One of another algorithm is not.
+    /// Verifies a signature; false for an algorithm that the key does not support.
     pub(super) fn signed(&self, algorithm: Algorithm, message: &[u8], signature: &[u8]) -> bool {
-        let plain = |how: &'static dyn VerificationAlgorithm, point: &[u8]| {
-            UnparsedPublicKey::new(how, point).verify(message, signature)
+        let verify_point = |scheme: &'static dyn VerificationAlgorithm, point: &[u8]| {
+            UnparsedPublicKey::new(scheme, point).verify(message, signature)
         };
         let verified = match (&self.material, algorithm.rsa()) {
             _ if !self.fits(algorithm) => return false,
-            (Material::Rsa { n, e }, Some(how)) => {
-                RsaPublicKeyComponents { n, e }.verify(how, message, signature)
+            (Material::Rsa { n, e }, Some(parameters)) => {
+                RsaPublicKeyComponents { n, e }.verify(parameters, message, signature)
             }
             (Material::Rsa { .. }, None) => return false,
-            (Material::P256(point), _) => plain(&ECDSA_P256_SHA256_FIXED, point),
-            (Material::P384(point), _) => plain(&ECDSA_P384_SHA384_FIXED, point),
-            (Material::Ed25519(point), _) => plain(&ED25519, point),
+            (Material::P256(point), _) => verify_point(&ECDSA_P256_SHA256_FIXED, point),
+            (Material::P384(point), _) => verify_point(&ECDSA_P384_SHA384_FIXED, point),
+            (Material::Ed25519(point), _) => verify_point(&ED25519, point),
         };
         sabotage!("any-signature-does-for-a-token", verified.is_ok(), true)
     }
 
+    /// The digest that identifies the key.
     pub(super) fn print(&self) -> KeyPrint {
         self.print
     }
 }
 
+/// Parses one key; `None` if it cannot be used to verify signatures.
 fn read(value: Value) -> Option<PublicKey> {
     let jwk: Jwk = serde_json::from_value(value).ok()?;
     let for_signatures = jwk
@@ -261,17 +267,18 @@ fn read(value: Value) -> Option<PublicKey> {
         .transpose()
         .ok()?;
     let material = material(&jwk)?;
-    let print = print(&material);
+    let fingerprint = print(&material);
     let key = PublicKey {
         kid: jwk.kid,
         algorithm,
         material,
-        print,
+        print: fingerprint,
     };
-    // A key whose two descriptions disagree is none.
+    // A key whose stated algorithm does not match its type is not usable.
     algorithm.is_none_or(|own| key.fits(own)).then_some(key)
 }
 
+/// The components of a key; `None` for types and curves that are not supported.
 fn material(jwk: &Jwk) -> Option<Material> {
     let bytes = |text: &Option<String>| URL_SAFE_NO_PAD.decode(text.as_deref()?).ok();
     let part =
@@ -293,6 +300,7 @@ fn material(jwk: &Jwk) -> Option<Material> {
     }
 }
 
+/// The digest of a key's components.
 fn print(material: &Material) -> KeyPrint {
     let (kind, first, second): (&[u8], &[u8], &[u8]) = match material {
         Material::Rsa { n, e } => (b"rsa:", n, e),

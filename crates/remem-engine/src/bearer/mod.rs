@@ -1,9 +1,9 @@
-//! Tokens (JWT) as a second way in: what the operator says about them, and the caller that one
-//! proves to be.
+//! Authentication with tokens (JWT): the operator's rules for tokens, and the caller that a token
+//! identifies.
 //!
-//! A token is never a reason to make anything: no tenant and no key comes into being by one. Why it
-//! was refused is for the log, as a stable name; to the caller all refusals are the same. Fetching
-//! keys is the business of the port `Keyset`.
+//! A token never creates anything: no tenant and no key comes into existence through one. The
+//! reason for a refusal is logged under a stable name; callers get the same answer for every
+//! reason. The port `Keyset` fetches the issuer's keys.
 
 mod keys;
 mod token;
@@ -21,65 +21,65 @@ use remem_core::{PrincipalId, TenantId, Timestamp, Trust};
 use std::sync::Arc;
 use token::{Proven, Token};
 
-/// What a token must be.
+/// The rules that a token must satisfy.
 #[derive(Clone, Debug)]
 pub struct TokenRules {
-    /// Who makes tokens: `iss`, letter by letter.
+    /// The issuer of tokens: must equal `iss` exactly.
     pub issuer: String,
-    /// Who they are for: one of `aud`.
+    /// The audience of tokens: must be one of `aud`.
     pub audience: String,
-    /// How they may be signed.
+    /// The signature algorithms that are accepted.
     pub algorithms: Vec<Algorithm>,
-    /// How far the issuer's clock may be off.
+    /// How far the issuer's clock may differ from this host's.
     pub leeway_ms: i64,
-    /// The tenant of all tokens; if absent, each names its own.
+    /// The tenant of all tokens; if absent, each token names its own.
     pub tenant: Option<TenantId>,
-    /// The claim with the tenant.
+    /// Name of the claim with the tenant.
     pub tenant_claim: String,
-    /// The claim with the scopes.
+    /// Name of the claim with the scopes.
     pub scope_claim: String,
-    /// The claim that says who it speaks for.
+    /// Name of the claim with the user.
     pub principal_claim: String,
-    /// The most that whoever comes with one may vouch for.
+    /// The highest trust that callers with a token may claim for their writes.
     pub trust: Trust,
 }
 
-/// Tokens as a way in.
+/// Authentication with tokens of one issuer.
 #[derive(Clone)]
 pub struct Bearer {
-    /// What they must be.
+    /// The rules for the issuer's tokens.
     pub rules: TokenRules,
-    /// The keys they are signed with.
+    /// The keys that the issuer signs with.
     pub keyset: Arc<dyn Keyset>,
 }
 
 impl Engine {
-    /// How many keys of the issuer can be used now; `None` if tokens are not accepted here.
+    /// Number of usable keys of the issuer; `None` if tokens are not accepted here.
     pub async fn token_keys(&self) -> Option<Result<usize, KeysetError>> {
         let bearer = self.parts.bearer.as_ref()?;
         Some(bearer.keyset.keys(false).await.map(|keys| keys.len()))
     }
 
-    /// The caller that a token proves to be; `None` for what is no token, or where none is
-    /// accepted.
+    /// Authenticates with a token. `None` if the text is not a token, or tokens are not accepted
+    /// here.
     pub(crate) async fn caller_by_token(&self, text: &str) -> Option<Result<Caller, Denied>> {
         let bearer = self.parts.bearer.as_ref()?;
         let token = Token::of(text)?;
-        let proven = match self.proven(bearer, &token).await {
-            Ok(proven) => proven,
+        let verified = match self.proven(bearer, &token).await {
+            Ok(verified) => verified,
             Err(denied) => return Some(Err(denied)),
         };
-        Some(self.caller_proven(bearer, proven).await)
+        Some(self.caller_proven(bearer, verified).await)
     }
 
+    /// Verifies a token against the rules and the issuer's keys.
     async fn proven(&self, bearer: &Bearer, token: &Token<'_>) -> Result<Proven, Denied> {
-        // Whatever can be refused by itself does not reach for keys.
+        // Check the header first: what it alone rules out must not cause keys to be fetched.
         token.algorithm(&bearer.rules).map_err(refused)?;
         let keys = bearer.keyset.keys(false).await.map_err(no_keys)?;
         match token.prove(&bearer.rules, &keys, self.now()) {
             Err(Refusal::UnknownKey) => {
-                // The issuer may have a new one. How often that is worth a look is the port's to
-                // say.
+                // The issuer may have a new key. The port limits how often that causes a request.
                 let keys = bearer.keyset.keys(true).await.map_err(no_keys)?;
                 token
                     .prove(&bearer.rules, &keys, self.now())
@@ -89,28 +89,30 @@ impl Engine {
         }
     }
 
-    async fn caller_proven(&self, bearer: &Bearer, proven: Proven) -> Result<Caller, Denied> {
-        let found = self
+    /// The caller that a verified token identifies, if its tenant exists.
+    async fn caller_proven(&self, bearer: &Bearer, verified: Proven) -> Result<Caller, Denied> {
+        let tenant_info = self
             .parts
             .directory
-            .tenant(&proven.tenant)
+            .tenant(&verified.tenant)
             .await
             .map_err(|_| Denied::Unavailable)?;
-        let tenant = found.ok_or_else(|| refused(Refusal::Tenant))?;
+        let tenant = tenant_info.ok_or_else(|| refused(Refusal::Tenant))?;
         Ok(Caller {
             tenant: tenant.id,
-            principal: self.principal_of(&bearer.rules.issuer, &proven.subject),
-            permissions: proven.permissions,
+            principal: self.principal_of(&bearer.rules.issuer, &verified.subject),
+            permissions: verified.permissions,
             trust: Some(bearer.rules.trust),
             shapes: tenant.shapes,
             proof: Proof::Token {
-                until: proven.until,
-                key: proven.key,
+                until: verified.until,
+                key: verified.key,
             },
         })
     }
 
-    /// Whether a token that was accepted once is still good: its own time, and its key's.
+    /// Whether a token that was accepted before is still valid: its own expiry, and the presence of
+    /// its key.
     pub(crate) async fn token_still_valid(
         &self,
         until: Timestamp,
@@ -128,11 +130,11 @@ impl Engine {
         }
     }
 
-    /// Who a subject is here. A name that cannot be one, or that would be taken for a key, the host
-    /// or such a digest, gets a digest: stable, and without what the issuer calls people (an
-    /// address, say).
+    /// The user that a token's subject is here. A subject that is not a valid name, or could be
+    /// confused with a key, the host or such a digest, becomes a digest: stable, and without the
+    /// issuer's name for the person (which may be an address).
     fn principal_of(&self, issuer: &str, subject: &str) -> PrincipalId {
-        let taken = |name: &PrincipalId| {
+        let is_reserved = |name: &PrincipalId| {
             is_of_the_host(name.as_str())
                 || sabotage!(
                     "a-subject-takes-a-key-s-name",
@@ -141,7 +143,7 @@ impl Engine {
                 )
                 || name.as_str().starts_with("jwt-")
         };
-        if let Some(name) = PrincipalId::parse(subject).filter(|name| !taken(name)) {
+        if let Some(name) = PrincipalId::parse(subject).filter(|name| !is_reserved(name)) {
             return name;
         }
         let mut digest =
@@ -155,14 +157,14 @@ impl Engine {
     }
 }
 
-/// To the caller, no refusal differs from another.
-fn refused(why: Refusal) -> Denied {
-    tracing::info!(reason = why.as_str(), "a token was refused");
-    metrics::counter!("remem_tokens_refused_total", "reason" => why.as_str()).increment(1);
+/// Logs and counts a refusal. The returned error is the same for every reason.
+fn refused(refusal: Refusal) -> Denied {
+    tracing::info!(reason = refusal.as_str(), "a token was refused");
+    metrics::counter!("remem_tokens_refused_total", "reason" => refusal.as_str()).increment(1);
     sabotage!(
         "a-refusal-tells-why",
         Denied::Unknown,
-        if why == Refusal::Expired {
+        if refusal == Refusal::Expired {
             Denied::Expired
         } else {
             Denied::Unknown
@@ -170,6 +172,7 @@ fn refused(why: Refusal) -> Denied {
     )
 }
 
+/// Logs that the issuer's keys are not available.
 fn no_keys(error: KeysetError) -> Denied {
     tracing::warn!(
         reason = error.as_str(),

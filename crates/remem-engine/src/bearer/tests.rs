@@ -1,5 +1,5 @@
-//! Tokens, good and bad: each bad one is refused for its own reason, which the log is told and the
-//! caller is not.
+//! Tests of tokens: each invalid one is refused for its own reason, which is logged and not
+//! returned to the caller.
 
 use super::*;
 use crate::keys::KeyRequest;
@@ -19,7 +19,7 @@ use serde_json::{Value, json};
 
 const NOON: Timestamp = Timestamp(1_700_000_000_000);
 const ISSUER: &str = "https://issuer.example";
-/// What the RSA key's signatures are over, letter by letter.
+/// The payload that the stored RSA signatures are made over, byte for byte.
 const RSA_CLAIMS: &str = r#"{"iss":"https://issuer.example","aud":"remem","sub":"ana","tenant":"acme","scope":"memory:read","exp":1700000600}"#;
 
 fn b64(bytes: impl AsRef<[u8]>) -> String {
@@ -69,7 +69,7 @@ fn claims() -> Value {
         "scope": "openid memory:read memory:write profile"})
 }
 
-/// The value with these fields changed; null takes one away.
+/// The value with these fields changed; a null removes a field.
 fn with(mut value: Value, changes: Value) -> Value {
     for (name, change) in changes.as_object().unwrap() {
         match change {
@@ -170,18 +170,19 @@ impl World {
     }
 }
 
+/// The reason for which a token is refused.
 fn why(token: &str) -> Option<Refusal> {
     Token::of(token)?.prove(&rules(), &keys(), NOON).err()
 }
 
-/// What is wrong with a token, and which token that is.
+/// The fault of a token, the expected refusal, and the token.
 type Row = (&'static str, Refusal, String);
 
 fn badly_signed() -> Vec<Row> {
     let head = |changes| signed(&with(header(), changes), &claims());
     let unsigned =
         |alg: &str| signed_by(&json!({"alg": alg, "kid": "ed"}), &claims(), |_| Vec::new());
-    // The public key, which everybody has, as if it were a shared secret.
+    // The public key, which everyone can get, used as a shared secret.
     let public = |kid: &str, secret: &[u8]| {
         let key = ring::hmac::Key::new(ring::hmac::HMAC_SHA256, secret);
         signed_by(&json!({"alg": "HS256", "kid": kid}), &claims(), |message| {
@@ -434,7 +435,7 @@ async fn every_bad_token_is_refused_for_its_own_reason_and_all_look_alike() {
             expected.as_str()
         );
     }
-    // Good in itself; the tenant is not there, and does not come into being by it.
+    // A valid token for a tenant that does not exist, and is not created by it.
     let stranger = token(json!({"tenant": "nobody"}));
     assert_eq!(why(&stranger), None);
     assert_eq!(
@@ -524,7 +525,7 @@ async fn a_good_token_is_who_it_says_and_may_what_it_says() {
     }
 }
 
-/// Every algorithm verifies what was signed with it, and nothing else.
+/// Every algorithm verifies only what was signed with it.
 #[tokio::test]
 async fn every_algorithm_that_can_be_listed_works() {
     let p256 = ecdsa(&ECDSA_P256_SHA256_FIXED_SIGNING);
@@ -643,7 +644,7 @@ async fn the_only_key_needs_no_name_and_two_of_one_name_are_none() {
     );
 }
 
-/// Nobody outside takes a name that something else acts under, and what cannot be a name is none.
+/// No subject gets a reserved name, and one that is not a valid name becomes a digest.
 #[tokio::test]
 async fn a_subject_is_a_name_or_a_digest() {
     let world = World::new(rules()).await;
@@ -764,7 +765,7 @@ async fn an_unknown_key_is_looked_for_once_and_a_removed_one_counts_no_more() {
         "and streams that came by it end"
     );
     assert_eq!(world.engine.still_valid(&fresh).await, Ok(()));
-    // Another key under the old name is not the old key.
+    // Another key with the old id is not the old key.
     world.keyset.set(document(json!([ed25519_jwk("ed", 8)])));
     world.keyset.look();
     assert_eq!(
@@ -830,7 +831,7 @@ async fn without_keys_of_the_issuer_tokens_wait_and_keys_go_on() {
     );
 }
 
-/// The leeway is for the moment when a token is shown; a stream ends when the token does.
+/// The leeway applies when a token is presented; a stream ends when the token expires.
 #[tokio::test]
 async fn a_stream_ends_with_its_token() {
     let world = World::new(rules()).await;
@@ -869,7 +870,7 @@ async fn a_stream_ends_with_its_token() {
 proptest! {
     #![proptest_config(proptest::test_runner::Config::with_cases(remem_testkit::cases(64, 256)))]
 
-    /// One changed byte anywhere makes another token, which is none.
+    /// Changing one byte anywhere makes a token invalid.
     #[test]
     fn a_token_that_was_tampered_with_is_refused(at in 0usize..4096, byte in proptest::sample::select(b"ABCXYZabcxyz0189-_.".to_vec())) {
         let good = token(json!({}));
@@ -882,7 +883,7 @@ proptest! {
         prop_assert!(!accepted);
     }
 
-    /// Whatever comes is answered, not stumbled over.
+    /// Arbitrary input is refused without a panic.
     #[test]
     fn anything_can_be_a_bearer(text in ".{0,200}", header in ".{0,60}", payload in proptest::collection::vec(any::<u8>(), 0..80)) {
         let odd = format!("{}.{}.{}", b64(&header), b64(&payload), b64(&text));

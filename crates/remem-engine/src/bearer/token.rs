@@ -1,8 +1,7 @@
-//! One token: read, held against the rules and the keys, and turned into what it proves. Pure: keys
-//! and the time are given.
+//! One token: parsed, checked against the rules and the keys, and turned into what it proves. Pure:
+//! keys and the time are arguments.
 //!
-//! Nothing in a token is believed before its signature is: until then only its header is looked at,
-//! to find the key.
+//! Nothing in a token is used before its signature is verified, except the header, to find the key.
 
 use super::TokenRules;
 use super::keys::{Algorithm, KeyPrint, PublicKey, PublicKeys};
@@ -14,51 +13,51 @@ use remem_core::{Permission, TenantId, Timestamp};
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-/// Bytes of a token at the most.
+/// Bytes of a token, at most.
 const TOKEN_BYTES_MAX: usize = 16 * 1024;
-/// What a token may say it is. Others (for logging out, say) are signed with the same keys and mean
-/// something else.
+/// The accepted values of `typ`. Other kinds of tokens (for logging out, say) are signed with the
+/// same keys and mean something else.
 const TYPES: [&str; 4] = ["jwt", "at+jwt", "application/jwt", "application/at+jwt"];
 
-/// Why a token was not accepted. For the log: a caller is told none of these.
+/// Why a token was not accepted. For the log only: callers get none of these.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refusal {
     /// It is longer than any token needs to be.
     TooLarge,
-    /// It is signed in a way that is not on the list, or not at all.
+    /// Its signature algorithm is not on the list, or it is not signed.
     Algorithm,
     /// It is some other kind of token.
     Type,
-    /// It demands something that this host does not know.
+    /// It requires an extension that this host does not know.
     Critical,
-    /// No key, or more than one, is the one it means.
+    /// No key, or more than one, matches the key id in its header.
     UnknownKey,
-    /// Its key makes no such signatures.
+    /// The key does not support the token's algorithm.
     KeyMismatch,
-    /// The signature is not the key's.
+    /// The signature does not verify with the key.
     Signature,
-    /// What was signed cannot be read.
+    /// The signed payload cannot be parsed.
     Malformed,
-    /// It does not say until when it is good.
+    /// It states no expiry.
     NoExpiry,
-    /// Its time is over.
+    /// Its expiry has passed.
     Expired,
-    /// Its time has not begun.
+    /// It is not valid yet.
     NotYet,
-    /// Somebody else made it.
+    /// Another issuer made it.
     Issuer,
-    /// It was made for somebody else.
+    /// It was made for another audience.
     Audience,
-    /// It names no tenant, or none that there is.
+    /// It names no tenant, or one that does not exist.
     Tenant,
-    /// It does not say who it speaks for.
+    /// It names no user.
     Principal,
-    /// It allows nothing that there is to do here.
+    /// It grants none of this host's permissions.
     NoPermission,
 }
 
 impl Refusal {
-    /// The stable name.
+    /// The stable name in logs and metrics.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -82,33 +81,34 @@ impl Refusal {
     }
 }
 
+/// The header of a token.
 #[derive(Deserialize)]
 struct Header {
     alg: String,
     kid: Option<String>,
     typ: Option<String>,
-    /// Whether there is such a field at all, whatever it holds.
+    /// Whether the field is present at all, whatever it holds.
     #[serde(default, deserialize_with = "is_there")]
     crit: bool,
 }
 
-/// An `Option` would take `null` for a field that is not there.
+/// Reads whether a field is present. An `Option` would take `null` for an absent field.
 fn is_there<'de, D: serde::Deserializer<'de>>(reader: D) -> Result<bool, D::Error> {
     serde::de::IgnoredAny::deserialize(reader)
         .map(|_| sabotage!("a-null-extension-is-none", true, false))
 }
 
-/// What looks like a token: three parts, the first of which is a header.
+/// A text that is shaped like a token: three parts, the first of which is a header.
 pub(super) struct Token<'a> {
     header: Header,
     text: &'a str,
-    /// What is signed: header and payload as they came.
+    /// The signed text: header and payload as received.
     signed: &'a str,
     payload: &'a str,
     signature: &'a str,
 }
 
-/// What a token proves.
+/// The content of a verified token.
 pub(super) struct Proven {
     pub subject: String,
     pub tenant: TenantId,
@@ -118,8 +118,7 @@ pub(super) struct Proven {
 }
 
 impl<'a> Token<'a> {
-    /// `None` for what is not shaped like one, such as an API key that somebody chose with dots in
-    /// it.
+    /// Parses a text; `None` if it is not shaped like a token, such as an API key with dots in it.
     pub(super) fn of(text: &'a str) -> Option<Token<'a>> {
         let (signed, signature) = text.rsplit_once('.')?;
         let (header, payload) = signed
@@ -135,7 +134,7 @@ impl<'a> Token<'a> {
         })
     }
 
-    /// What it proves, at `now`.
+    /// Verifies the token as of `now`.
     pub(super) fn prove(
         &self,
         rules: &TokenRules,
@@ -183,7 +182,7 @@ impl<'a> Token<'a> {
         })
     }
 
-    /// How it says it is signed, if that is on the list. Looks at nothing but the header.
+    /// The signature algorithm, if it is on the list. Looks only at the header.
     pub(super) fn algorithm(&self, rules: &TokenRules) -> Result<Algorithm, Refusal> {
         if self.text.len() > TOKEN_BYTES_MAX {
             return Err(Refusal::TooLarge);
@@ -208,27 +207,29 @@ impl<'a> Token<'a> {
         algorithm.ok_or(Refusal::Algorithm)
     }
 
-    /// The one key that it means.
+    /// The one key that the token can be signed with.
     fn key<'k>(
         &self,
         keys: &'k PublicKeys,
         algorithm: Algorithm,
     ) -> Result<&'k PublicKey, Refusal> {
-        let named = keys.named(self.header.kid.as_deref());
-        let mut fitting = named.iter().filter(|key| key.fits(algorithm));
+        let candidates = keys.named(self.header.kid.as_deref());
+        let mut fitting = candidates.iter().filter(|key| key.fits(algorithm));
         match (fitting.next(), fitting.next()) {
             (Some(key), None) => Ok(key),
-            (None, _) if !named.is_empty() => Err(Refusal::KeyMismatch),
+            (None, _) if !candidates.is_empty() => Err(Refusal::KeyMismatch),
             _ => Err(Refusal::UnknownKey),
         }
     }
 }
 
+/// Decodes base64url without padding.
 fn decoded(part: &str) -> Option<Vec<u8>> {
     URL_SAFE_NO_PAD.decode(part).ok()
 }
 
-/// Until when it is good. The leeway is for clocks that differ; it is no part of the token's time.
+/// Checks the times and returns the expiry. The leeway allows for clocks that differ; it does not
+/// extend the expiry.
 fn in_time(
     claims: &Map<String, Value>,
     rules: &TokenRules,
@@ -255,7 +256,7 @@ fn in_time(
     Ok(until)
 }
 
-/// Seconds since 1970. Fractions are dropped: some issuers write them.
+/// Converts seconds since 1970. Fractions, which some issuers write, are dropped.
 fn instant(seconds: &Value) -> Result<Timestamp, Refusal> {
     let whole = seconds.as_i64().or_else(|| {
         seconds
@@ -270,7 +271,7 @@ fn instant(seconds: &Value) -> Result<Timestamp, Refusal> {
         .ok_or(Refusal::Malformed)
 }
 
-/// A text, or several.
+/// The strings in a value that is one string or an array.
 fn texts(value: Option<&Value>) -> impl Iterator<Item = &str> {
     let several = value
         .and_then(Value::as_array)
@@ -282,8 +283,7 @@ fn texts(value: Option<&Value>) -> impl Iterator<Item = &str> {
         .chain(several.iter().filter_map(Value::as_str))
 }
 
-/// What it allows, of what there is to do here. Names that mean something elsewhere are passed
-/// over.
+/// The permissions that a scope claim grants. Names that mean something elsewhere are ignored.
 fn permissions(value: Option<&Value>) -> Result<Vec<Permission>, Refusal> {
     let names = texts(value).flat_map(str::split_ascii_whitespace);
     let mut permissions: Vec<Permission> = names.filter_map(|name| name.parse().ok()).collect();

@@ -1,7 +1,7 @@
-//! The one place where a commitment fires. The new state of the commitment, the note that it fired
-//! for this instant, the event and the run that is started are one commit, on the condition that
-//! the commitment is as it was read and that nobody has noted this instant before: so it fires
-//! once, whoever tries, and wherever somebody crashes.
+//! The one place where a commitment fires. The commitment's new state, the firing record of this
+//! instant, the event and the started run are one commit. Its conditions are that the commitment is
+//! unchanged and that the instant has no firing record. So a commitment fires once, whichever nodes
+//! try and wherever one crashes.
 
 use super::{CommitmentInfo, CommitmentRules, set, ties};
 use crate::engine::Engine;
@@ -19,47 +19,48 @@ use remem_store::{Committed, ReadAt, StoreError, Tie};
 use serde_json::{Value, json};
 use std::collections::HashMap;
 
-/// Who starts runs that nobody asked for at the time.
+/// Principal of runs that the host starts by itself.
 pub(crate) const HOST: &str = "remembrancer";
 
-/// Notes of runs that are looked at at once for whether those have ended.
+/// Firing records examined at once to find runs that have ended.
 const LOOKED_AT_MAX: usize = 64;
 
-/// What came of an attempt.
+/// The outcome of an attempt to fire.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fired {
-    /// It has fired.
+    /// This attempt changed the commitment's state.
     Now,
-    /// Somebody else was first, or it is not as it was.
+    /// Another process was first, or the commitment has changed: nothing was done.
     Elsewhere,
-    /// Too many runs of its memory have not ended: it stays due.
+    /// Too many runs of the memory have not ended: the commitment stays due.
     Held,
-    /// It fired for this before: its text went and was said again, or a clock was set back.
+    /// It has fired for this instant before: its text was deleted and written again, or a clock was
+    /// set back.
     Before,
 }
 
-/// What is to be fired.
+/// A commitment that is to fire.
 pub(crate) struct Firing<'a> {
     pub info: &'a CommitmentInfo,
-    /// How it stands afterwards.
+    /// Its state after firing.
     pub next: Commitment,
-    /// What it fires for: the same for everybody who tries.
+    /// Identifies the firing: the same for every process that tries.
     pub instant: String,
     pub scheduled_at: Timestamp,
     pub fence: Option<Fence>,
 }
 
-/// How many runs of each memory may still be started, for everything that is fired together. Nodes
-/// do not fire for one tenant at the same time, but an observation may come in between: the bound
-/// can be passed by as many as are told at once.
+/// How many runs of each memory may still be started, shared by everything that is fired together.
+/// Nodes do not fire for one tenant at the same time, but an observation may come in between: the
+/// limit can be exceeded by the number of concurrent observations.
 #[derive(Default)]
 pub(crate) struct Rooms {
     free: tokio::sync::Mutex<HashMap<String, usize>>,
-    /// The rules of each memory, which all that is fired together shares.
+    /// The rules of each memory, read once.
     rules: tokio::sync::Mutex<HashMap<String, CommitmentRules>>,
 }
 
-/// What notes of fires whose runs may go on are found by.
+/// The topic by which firing records are found whose runs may not have ended.
 fn open_runs(memory_ref: &str) -> String {
     format!(
         "runs/{}",
@@ -68,11 +69,12 @@ fn open_runs(memory_ref: &str) -> String {
 }
 
 impl Engine {
+    /// Fires a commitment: commits its new state, the firing record, the event and the run.
     pub(crate) async fn fire(
         &self,
         tenant: &TenantId,
         firing: Firing<'_>,
-        rooms: &Rooms,
+        quota: &Rooms,
     ) -> Result<Fired, EngineError> {
         let Firing {
             info,
@@ -85,24 +87,24 @@ impl Engine {
         let memory_ref = MemoryRef::parse(&next.memory_ref)
             .ok_or(StoreError::Damaged("a commitment names no memory"))?;
         let delivery = if next.delivery == Delivery::default() {
-            self.delivery_of(tenant, &memory_ref, rooms).await?
+            self.delivery_of(tenant, &memory_ref, quota).await?
         } else {
             next.delivery.clone()
         };
         let starts = delivery.workflow_id.is_some() || delivery.agent_id.is_some();
-        if starts && !self.has_room(tenant, &next.memory_ref, rooms).await? {
+        if starts && !self.has_room(tenant, &next.memory_ref, quota).await? {
             return Ok(Fired::Held);
         }
         let policy = self.policy_for(tenant).await?;
         let batch = Batch::new(tenant.clone(), now).fenced(fence);
-        let given = Given {
+        let reason = Given {
             id: &info.id,
             commitment: &next,
             source: info.source.as_ref(),
             scheduled_at,
         };
         let (batch, run) = if starts {
-            self.with_run(&policy, tenant, delivery, &given, batch)
+            self.with_run(&policy, tenant, delivery, &reason, batch)
                 .await?
         } else {
             (batch, None)
@@ -147,12 +149,12 @@ impl Engine {
             Precondition::Version(info.version),
             Precondition::None
         );
-        let place = ties(
+        let record_ties = ties(
             &next,
             info.ties.source.clone(),
             policy.commitment_retention_ms,
         );
-        let batch = set(batch, &admission, &info.id, &next, place, version);
+        let batch = set(batch, &admission, &info.id, &next, record_ties, version);
         let key = format!("{}/{instant}", info.id);
         let batch = batch.set_tied(
             RecordKind::Fire,
@@ -169,8 +171,8 @@ impl Engine {
             "a-fire-is-told-of-in-a-commit-of-its-own",
             batch.emit_apart(event),
             {
-                let apart = Batch::new(tenant.clone(), now).emit_apart(event);
-                self.parts.store.commit(apart).await?;
+                let event_batch = Batch::new(tenant.clone(), now).emit_apart(event);
+                self.parts.store.commit(event_batch).await?;
                 batch
             }
         );
@@ -183,8 +185,8 @@ impl Engine {
         }
     }
 
-    /// Why nothing came of it. One that is as it was read and has this instant noted already would
-    /// be tried for ever.
+    /// Finds out why a commit conflicted. A commitment that is unchanged and has a record for this
+    /// instant would otherwise be tried for ever.
     async fn not_fired(
         &self,
         tenant: &TenantId,
@@ -211,6 +213,7 @@ impl Engine {
         )
     }
 
+    /// Queues the run, records the metrics and wakes the delivery after a commitment fired.
     fn has_fired(
         &self,
         tenant: &TenantId,
@@ -235,21 +238,21 @@ impl Engine {
         Fired::Now
     }
 
-    /// Adds the run to the batch. What cannot be started any more holds nothing up: the commitment
-    /// fires without it.
+    /// Adds the run to the batch. A run that cannot be started any more holds nothing up: the
+    /// commitment fires without it.
     pub(crate) async fn with_run(
         &self,
         policy: &Policy,
         tenant: &TenantId,
         delivery: Delivery,
-        given: &Given<'_>,
+        fire_reason: &Given<'_>,
         batch: Batch,
     ) -> Result<(Batch, Option<Run>), EngineError> {
         let Some(host) = PrincipalId::parse(HOST) else {
             return Ok((batch, None));
         };
         let mut inputs = delivery.inputs;
-        inputs.extend(given.names());
+        inputs.extend(fire_reason.names());
         let new = NewRun {
             workflow_id: delivery.workflow_id.unwrap_or_default(),
             agent_id: delivery.agent_id,
@@ -259,11 +262,11 @@ impl Engine {
         };
         match self.prepare_run(tenant, (&host, None), new).await {
             Ok(mut start) => {
-                // It is told a memory of one user, so that it is that user's to see; it reaches
-                // what is the tenant's, as ever.
+                // The run gets the id of a commitment in one user's memory, so only that user may
+                // see the run. It may access the tenant's memories as usual.
                 sabotage!(
                     "a-fired-run-is-everybody-s",
-                    start.state.only_for = given.owner()
+                    start.state.only_for = fire_reason.owner()
                 );
                 let (batch, run) = self.starting(policy, tenant, start, batch).await?;
                 Ok((batch, Some(run)))
@@ -273,21 +276,22 @@ impl Engine {
                 | EngineError::NotFound(_)
                 | EngineError::Rejected(_)),
             ) => {
-                tracing::warn!(tenant = %tenant, commitment = given.id, %reason, "what a commitment is to start cannot be started; it only tells");
+                tracing::warn!(tenant = %tenant, commitment = fire_reason.id, %reason, "what a commitment is to start cannot be started; it only tells");
                 Ok((batch, None))
             }
             Err(other) => Err(other),
         }
     }
 
-    /// What is started for all of a memory. Asks once for everything that shares the rooms.
+    /// The delivery that a memory's rules set for all its commitments. Read once for everything
+    /// that shares the quota.
     async fn delivery_of(
         &self,
         tenant: &TenantId,
         memory_ref: &MemoryRef,
-        rooms: &Rooms,
+        quota: &Rooms,
     ) -> Result<Delivery, EngineError> {
-        let mut known = rooms.rules.lock().await;
+        let mut known = quota.rules.lock().await;
         if let Some(rules) = known.get(memory_ref.as_str()) {
             return Ok(rules.delivery.clone());
         }
@@ -297,27 +301,29 @@ impl Engine {
         Ok(delivery)
     }
 
-    /// Whether one more run of this memory may be started. Looks at the store once for everything
-    /// that shares the rooms.
+    /// Takes one run from the quota of a memory; returns whether there was one. The store is read
+    /// once for everything that shares the quota.
     async fn has_room(
         &self,
         tenant: &TenantId,
         memory_ref: &str,
-        rooms: &Rooms,
+        quota: &Rooms,
     ) -> Result<bool, EngineError> {
-        let mut rooms = rooms.free.lock().await;
-        if !rooms.contains_key(memory_ref) {
-            rooms.insert(
+        let mut quota = quota.free.lock().await;
+        if !quota.contains_key(memory_ref) {
+            quota.insert(
                 memory_ref.to_owned(),
                 self.free_runs(tenant, memory_ref).await?,
             );
         }
-        let room = rooms.get_mut(memory_ref).filter(|room| **room > 0);
-        Ok(room.map(|room| *room -= 1).is_some())
+        let free_runs = quota
+            .get_mut(memory_ref)
+            .filter(|free_runs| **free_runs > 0);
+        Ok(free_runs.map(|free_runs| *free_runs -= 1).is_some())
     }
 
-    /// How many runs of this memory may be started. Those that are noted may have ended: they are
-    /// looked at when they seem too many.
+    /// How many runs may be started for this memory. Some of the recorded runs may have ended: they
+    /// are checked when there seem to be too many.
     async fn free_runs(&self, tenant: &TenantId, memory_ref: &str) -> Result<usize, EngineError> {
         let limit = self.parts.policy.commitment_runs_max;
         let tie = Tie::Topic {
@@ -345,14 +351,14 @@ impl Engine {
                 .get("runId")
                 .and_then(Value::as_str)
                 .and_then(RunId::parse);
-            let goes_on = match &run {
+            let is_running = match &run {
                 Some(run) => self
                     .load_run(tenant, run)
                     .await?
                     .is_some_and(|(run, _)| run.state.status == RunStatus::Running),
                 None => false,
             };
-            if !goes_on {
+            if !is_running {
                 ended += 1;
                 let version = Precondition::Version(note.version);
                 let ties = Ties {
@@ -377,13 +383,13 @@ impl Engine {
         Ok(ended)
     }
 
-    /// Does what is to be done about a commitment that is due.
+    /// Processes a commitment that is due: fires it, ends it, or deletes its record.
     pub(crate) async fn step_commitment(
         &self,
         tenant: &TenantId,
         info: &CommitmentInfo,
         fence: Option<&Fence>,
-        rooms: &Rooms,
+        quota: &Rooms,
     ) -> Result<Fired, EngineError> {
         use remem_core::commitment::Step;
         let now = self.now_for(tenant).await?;
@@ -409,7 +415,7 @@ impl Engine {
                     scheduled_at: instant,
                     fence: fence.cloned(),
                 };
-                match self.fire(tenant, firing, rooms).await? {
+                match self.fire(tenant, firing, quota).await? {
                     Fired::Before => self.end_commitment(tenant, info, &passed, fence).await,
                     other => Ok(other),
                 }
@@ -427,7 +433,8 @@ impl Engine {
         }
     }
 
-    /// What has expired promises nothing any more, even before the purge pass has taken it away.
+    /// Whether the commitment's source is still live. An expired entry no longer counts, even
+    /// before the purge pass has removed it.
     pub(super) async fn source_stands(
         &self,
         tenant: &TenantId,
@@ -446,8 +453,8 @@ impl Engine {
             .is_some())
     }
 
-    /// Ends one whose source is not part of its memory any more. It would otherwise stay due, and be
-    /// looked at again and again, until the text of the source is erased.
+    /// Cancels a commitment whose source is no longer part of the memory. Otherwise it would stay
+    /// due, and be processed again and again, until the text of the source is erased.
     pub(super) async fn end_with_source(
         &self,
         tenant: &TenantId,
@@ -468,20 +475,20 @@ impl Engine {
         )
     }
 
-    /// Writes that it goes on, or ends, without having fired.
+    /// Writes a new state that the commitment reached without firing, with its event.
     async fn end_commitment(
         &self,
         tenant: &TenantId,
         info: &CommitmentInfo,
-        ended: &Commitment,
+        next: &Commitment,
         fence: Option<&Fence>,
     ) -> Result<Fired, EngineError> {
         let now = self.now_for(tenant).await?;
         let policy = self.policy_for(tenant).await?;
         let rules = self.rules(tenant).await?;
         let batch = Batch::new(tenant.clone(), now).fenced(fence.cloned());
-        let place = ties(
-            ended,
+        let record_ties = ties(
+            next,
             info.ties.source.clone(),
             policy.commitment_retention_ms,
         );
@@ -489,24 +496,25 @@ impl Engine {
             batch,
             &rules.admission(&policy, now),
             &info.id,
-            ended,
-            place,
+            next,
+            record_ties,
             Precondition::Version(info.version),
         );
-        let told = CommitmentInfo {
-            commitment: ended.clone(),
+        let commitment_ref = CommitmentInfo {
+            commitment: next.clone(),
             ..info.clone()
         }
         .named();
-        let event = if ended.state.is_open() {
-            EventBody::CommitmentChanged(told)
+        let event = if next.state.is_open() {
+            EventBody::CommitmentChanged(commitment_ref)
         } else {
-            EventBody::CommitmentEnded(told)
+            EventBody::CommitmentEnded(commitment_ref)
         };
         settled(self.parts.store.commit(batch.emit(event)).await)
     }
 }
 
+/// The outcome that the result of a commit means.
 fn settled(committed: Result<Committed, StoreError>) -> Result<Fired, EngineError> {
     match committed {
         Ok(_) => Ok(Fired::Now),
@@ -515,8 +523,8 @@ fn settled(committed: Result<Committed, StoreError>) -> Result<Fired, EngineErro
     }
 }
 
-/// What a run is told of why it was started: names, never what was meant. That it can read in
-/// memory.
+/// Why a run was started, as its inputs state it: ids, never the text of the commitment. That the
+/// run can read in memory.
 pub(crate) struct Given<'a> {
     pub id: &'a str,
     pub commitment: &'a Commitment,
@@ -525,12 +533,14 @@ pub(crate) struct Given<'a> {
 }
 
 impl Given<'_> {
+    /// The user whose memory the commitment belongs to, if it is one user's.
     fn owner(&self) -> Option<String> {
         MemoryRef::parse(&self.commitment.memory_ref)?
             .owner()
             .map(str::to_owned)
     }
 
+    /// The reason as inputs of the run.
     fn names(&self) -> serde_json::Map<String, Value> {
         let names = json!({
             "commitmentId": self.id,

@@ -1,6 +1,6 @@
-//! Reading commitments out of an entry: the grammar decides what a text promises, the memory's
-//! rules what becomes of it. It changes nothing itself; the pass `infer` commits what comes out
-//! together with the place it reached.
+//! Recognising commitments in an entry: the grammar in `remem_core::infer` finds them in the text,
+//! and the memory's rules decide whether they are armed. Nothing is committed here; the pass
+//! `infer` commits the result together with the position it reached.
 
 use super::{Arm, CommitmentInfo, CommitmentRules, named, set, ties};
 use crate::engine::Engine;
@@ -14,30 +14,30 @@ use remem_core::{
 };
 use std::ops::Range;
 
-/// Tags by which a writer says that nobody vouches for a text. What such a text promises is never
-/// armed by itself.
+/// Tags by which a writer marks a text as untrusted. A commitment in such a text is never armed
+/// without confirmation.
 pub const UNTRUSTED_TAGS: [&str; 4] = [
     "source:untrusted",
     "source:web",
     "source:document",
     "source:tool",
 ];
-/// Tags of texts that promise nothing of their own: what passes made of others, notes of runs, and
-/// what was told to be a commitment when it was written.
+/// Tags of texts that are not searched for commitments: texts that passes derived from others,
+/// notes of runs, and texts that were stored with a commitment.
 const DERIVED_TAGS: [&str; 3] = ["compacted-from:", "source:run", HAND_MADE];
-/// The tag of the text of a commitment that a caller made.
+/// Tag of the text of a commitment that a caller created.
 pub(super) const HAND_MADE: &str = "source:commitment";
 
-/// How long after its instant a promise that was read late still counts: longer than nodes take to
-/// stand in for each other.
+/// How late a commitment may still fire when its text is read after its instant. It is longer than
+/// nodes take to replace a failed one.
 const LATE_MS_MAX: i64 = 3_600_000;
 
-/// Whether promises may be read out of a text with these tags.
+/// Whether a text with these tags is searched for commitments.
 pub(crate) fn may_promise<'a>(mut tags: impl Iterator<Item = &'a str>) -> bool {
     !tags.any(|tag| DERIVED_TAGS.iter().any(|derived| tag.starts_with(derived)))
 }
 
-/// Whether somebody vouches for a text.
+/// Whether none of the entry's tags marks it as untrusted.
 pub(crate) fn is_trusted(entry: &Entry) -> bool {
     !entry
         .tags
@@ -45,19 +45,20 @@ pub(crate) fn is_trusted(entry: &Entry) -> bool {
         .any(|tag| UNTRUSTED_TAGS.contains(&tag.as_str()))
 }
 
-/// The zone that the writer names, else the memory's.
+/// The time zone that the entry's metadata names, else the memory's.
 fn zone_of<'a>(entry: &'a Entry, rules: &'a CommitmentRules) -> &'a str {
-    let named = entry
+    let zone_in_metadata = entry
         .metadata
         .as_ref()
         .and_then(|metadata| metadata.get("timeZone"))
         .and_then(|zone| zone.as_str());
-    named
+    zone_in_metadata
         .filter(|zone| schedule::zone(zone).is_ok())
         .unwrap_or(&rules.zone)
 }
 
-/// A promise of an entry as a commitment; `None` if nothing comes of it.
+/// Turns a recognised commitment into a record; `None` if the grammar or the memory's rules refuse
+/// it.
 fn commitment(
     promise: &Promise,
     entry: &Entry,
@@ -103,6 +104,7 @@ fn commitment(
     })
 }
 
+/// Turns a recognised condition into when the commitment fires, and its first instant.
 pub(super) fn condition(condition: &Condition, zone: &str) -> (When, Option<Timestamp>) {
     match condition {
         Condition::Once { at } => (When::Once, Some(*at)),
@@ -132,8 +134,8 @@ pub(super) fn condition(condition: &Condition, zone: &str) -> (When, Option<Time
 }
 
 impl Engine {
-    /// The name of a commitment: the same promise of the same memory has the same, however often it
-    /// is read. Keyed, so that a name tells nothing about the words.
+    /// The id of a commitment: the same for the same commitment of a memory, however often it is
+    /// read. Keyed, so that it reveals nothing about the words.
     pub(crate) fn commitment_id(
         &self,
         tenant: &TenantId,
@@ -151,7 +153,7 @@ impl Engine {
         format!("cmt_{}", &hasher.finalize().to_hex()[..32])
     }
 
-    /// What an entry promises, by name, as it would be armed.
+    /// The commitments in an entry with their ids, in the state in which they would be stored.
     pub(crate) fn promises_of(
         &self,
         tenant: &TenantId,
@@ -187,10 +189,10 @@ impl Engine {
         found.collect()
     }
 
-    /// Adds to a batch what an entry promises and is not known yet; answers how much that is. An
-    /// instant that had passed when the entry was written promises nothing; one that passed since
-    /// then is fired late, unless that is long ago: nobody wants all reminders of old days when a
-    /// log is read for the first time.
+    /// Adds the new commitments of an entry to a batch, and returns how many there are. An instant
+    /// that had passed when the entry was written makes no commitment. One that passed since then
+    /// fires late, unless that is long ago: a log that is read for the first time must not fire all
+    /// reminders of old days.
     pub(crate) async fn arm_from(
         &self,
         tenant: &TenantId,
@@ -198,37 +200,37 @@ impl Engine {
         (admission, rules): (&Admission<'_>, &CommitmentRules),
         mut batch: Batch,
     ) -> Result<(Batch, u64), EngineError> {
-        let mut armed = 0;
+        let mut added = 0;
         for (id, mut commitment) in self.promises_of(tenant, entry, rules) {
-            let missed = Timestamp(admission.now.0.saturating_sub(LATE_MS_MAX));
+            let oldest_late = Timestamp(admission.now.0.saturating_sub(LATE_MS_MAX));
             let past = |at: i64| {
                 at <= sabotage!(
                     "what-is-read-late-is-silent",
-                    written_at.max(missed).0,
-                    written_at.max(missed).0.max(admission.now.0)
+                    written_at.max(oldest_late).0,
+                    written_at.max(oldest_late).0.max(admission.now.0)
                 ) && matches!(commitment.when, When::Once)
             };
-            let late =
+            let is_too_late =
                 commitment.next_at.is_some_and(past) || commitment.give_up_at <= admission.now.0;
             let known = self
                 .parts
                 .store
                 .record(tenant, RecordKind::Commitment, &id)
                 .await?;
-            if late || batch_holds(&batch, &id) {
+            if is_too_late || batch_holds(&batch, &id) {
                 continue;
             }
-            let mut as_known = Precondition::Absent;
+            let mut precondition = Precondition::Absent;
             if let Some(earlier) = known {
                 let version = earlier.version;
                 let earlier = CommitmentInfo::read(earlier)?.commitment;
-                // What was said before that one ended is what it was made of; what was said since
-                // is meant anew.
+                // A text from before the earlier commitment ended is what that one was made from; a
+                // later text is a new commitment.
                 if earlier.state.is_open() || entry.created_at.0 <= earlier.updated_at {
                     continue;
                 }
                 commitment.follow(&earlier);
-                as_known = Precondition::Version(version);
+                precondition = Precondition::Version(version);
             }
             let source: (MemoryRef, _) = (entry.memory_ref.clone(), entry.id.clone());
             let ties = ties(
@@ -237,21 +239,21 @@ impl Engine {
                 self.parts.policy.commitment_retention_ms,
             );
             let event = EventBody::CommitmentCreated(named(&id, &commitment, Some(&entry.id)));
-            batch = set(batch, admission, &id, &commitment, ties, as_known).emit(event);
-            armed += 1;
+            batch = set(batch, admission, &id, &commitment, ties, precondition).emit(event);
+            added += 1;
         }
-        if armed > 0 {
+        if added > 0 {
             batch = batch.expect(
                 entry.memory_ref.clone(),
                 entry.id.clone(),
                 entry.visible.from,
             );
         }
-        Ok((batch, armed))
+        Ok((batch, added))
     }
 }
 
-/// Two entries of one page may promise the same.
+/// Whether the batch already writes this commitment: two entries of one page may hold the same.
 fn batch_holds(batch: &Batch, id: &str) -> bool {
     let same = |change: &remem_core::Change| matches!(change, remem_core::Change::Record { key, .. } if key == id);
     batch.changes().iter().any(same)

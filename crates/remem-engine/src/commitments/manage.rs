@@ -1,4 +1,4 @@
-//! What callers do with commitments: make one by hand, confirm, take back, put off.
+//! Operations of callers on commitments: create, confirm, cancel, snooze.
 
 use super::infer::{HAND_MADE, condition};
 use super::{CommitmentInfo, named, set, ties};
@@ -17,53 +17,54 @@ use remem_core::{
 use remem_store::{Outcome, StoreError};
 use serde_json::Value;
 
-/// What a caller wants to be reminded of. Without a time or a predicate, the text has to tell.
+/// A commitment to create. Without a time or a predicate, one is read from the text.
 #[derive(Clone, Debug, Default)]
 pub struct NewCommitment {
-    /// What is meant; kept as an entry of the memory.
+    /// The text of the reminder; stored as an entry of the memory.
     pub text: String,
-    /// At this instant, …
+    /// The instant to fire at. At most one of `at`, `every`, `cron` and `predicate` may be set.
     pub at: Option<Timestamp>,
-    /// … again and again after this distance, …
+    /// The interval of a recurring commitment.
     pub every: Option<String>,
-    /// … as this cron line says, …
+    /// The cron line of a recurring commitment.
     pub cron: Option<String>,
-    /// … or when this becomes true.
+    /// The statement to wait for: the commitment fires when it becomes true.
     pub predicate: Option<String>,
-    /// By whose clocks; the memory's if absent.
+    /// The time zone of `every`, `cron` and the text; the memory's if absent.
     pub zone: Option<String>,
-    /// What is started.
+    /// The workflow or agent to start when it fires.
     pub delivery: Delivery,
-    /// Whom it is about.
+    /// The subjects that the text is about.
     pub subjects: Vec<String>,
 }
 
-/// The answer to a new one.
+/// The result of creating a commitment.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Created {
-    /// The commitment.
+    /// The new commitment, or the open one that is equal to it.
     pub info: CommitmentInfo,
-    /// The same request was answered before, under the same idempotency key, or the same was armed
-    /// before.
+    /// Whether this repeats the answer to an earlier request with the same idempotency key, or an
+    /// equal commitment was open already.
     pub replayed: bool,
 }
 
-/// What is to be done with one.
+/// A change of a commitment by a caller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Changed {
-    /// It is meant.
+    /// Confirm a commitment that was only recognised in a text.
     Confirm,
-    /// It is not wanted any more.
+    /// Cancel it: it will not fire.
     Cancel,
-    /// Not now, but then.
+    /// Postpone it to this instant.
     Snooze(Timestamp),
 }
 
-/// Another node may fire it at the same time.
+/// How often a conflicting commit is retried: another node may fire the commitment at the same
+/// time.
 const TRIES: u32 = 16;
 
 impl Engine {
-    /// Makes a commitment: its text becomes an entry of the memory, and both are one commit.
+    /// Creates a commitment. Its text becomes an entry of the memory, in the same commit.
     pub async fn create_commitment(
         &self,
         caller: &Caller,
@@ -74,28 +75,32 @@ impl Engine {
         caller.require(Permission::MemoryWrite)?;
         let scope = caller.scope_to_write(memory_ref)?;
         let idempotency = self.idempotency("create-commitment", key, &digest(&scope, &new))?;
-        let refused = match self
+        let rejected = match self
             .create_new(caller, &scope, new, idempotency.clone())
             .await
         {
             Err(
-                refused @ (EngineError::Rejected(_)
+                rejected @ (EngineError::Rejected(_)
                 | EngineError::UnknownWorkflow
                 | EngineError::NotFound(_)),
-            ) => refused,
-            answered => return answered,
+            ) => rejected,
+            result => return result,
         };
-        // Its instant may have passed since, or what it starts may be gone.
+        // The request is refused now because its instant has passed, or what it starts is gone. A
+        // repetition of an earlier request still gets the first answer.
         let first = self
             .first_answer(caller.tenant(), idempotency.as_ref())
             .await?;
         let id = first.and_then(|first| first.outcomes.iter().find_map(recorded));
         Ok(Created {
-            info: self.written_commitment(caller, &id.ok_or(refused)?).await?,
+            info: self
+                .written_commitment(caller, &id.ok_or(rejected)?)
+                .await?,
             replayed: true,
         })
     }
 
+    /// Creates a commitment and its entry, without regard to replays of refused requests.
     async fn create_new(
         &self,
         caller: &Caller,
@@ -131,7 +136,7 @@ impl Engine {
         let id = self.commitment_id(caller.tenant(), &commitment, &action);
         let entry = self.parts.ids.entry();
         let source = (scope.memory_ref.clone(), entry.clone());
-        let place = ties(&commitment, Some(source), policy.commitment_retention_ms);
+        let record_ties = ties(&commitment, Some(source), policy.commitment_retention_ms);
         for _ in 0..TRIES {
             let known = self.load_commitment(caller.tenant(), &id).await?;
             if let Some(earlier) = &known {
@@ -143,8 +148,9 @@ impl Engine {
                 }
                 commitment.follow(&earlier.commitment);
             }
-            // Another caller may make the same at the same time, and it may have fired since.
-            let as_found = known.map_or(Precondition::Absent, |info| {
+            // Another caller may create the same at the same time, and it may have fired since:
+            // write only over the version that was read.
+            let precondition = known.map_or(Precondition::Absent, |info| {
                 Precondition::Version(info.version)
             });
             let batch = Batch::new(scope.tenant.clone(), now)
@@ -157,15 +163,15 @@ impl Engine {
                     &admission,
                     &id,
                     &commitment,
-                    place.clone(),
-                    as_found,
+                    record_ties.clone(),
+                    precondition,
                 ),
                 set(
                     batch.put(entry.clone(), admitted.clone()),
                     &admission,
                     &id,
                     &commitment,
-                    place.clone(),
+                    record_ties.clone(),
                     Precondition::None
                 )
             );
@@ -189,8 +195,8 @@ impl Engine {
         Err(StoreError::Busy.into())
     }
 
-    /// The normal form of what is waited for. A secret is looked for in it as it was given: the
-    /// normal form has no capitals, and shapes of secrets do.
+    /// The normal form of a predicate. Secrets are looked for in the original text: the normal form
+    /// has no capitals, and many shapes of secrets do.
     async fn predicate_key(
         &self,
         tenant: &TenantId,
@@ -208,6 +214,7 @@ impl Engine {
         })?)
     }
 
+    /// Builds the commitment that a caller described.
     async fn by_hand(
         &self,
         tenant: &TenantId,
@@ -237,20 +244,20 @@ impl Engine {
                     trusted: true,
                     horizon_ms,
                 };
-                let promise = infer::infer(&reading).into_iter().next();
-                let untold = Rejection::Invalid {
+                let recognised = infer::infer(&reading).into_iter().next();
+                let no_time = Rejection::Invalid {
                     field: "text",
                     rule: "has no time in it; set at, every, cron or predicate",
                 };
-                let promise = promise.ok_or(untold)?;
-                if let Verdict::Refused(_) = promise.verdict {
+                let recognised = recognised.ok_or(no_time)?;
+                if let Verdict::Refused(_) = recognised.verdict {
                     return Err(Rejection::too_far("text", horizon_ms).into());
                 }
-                let (when, next_at) = condition(&promise.condition, &zone);
+                let (when, next_at) = condition(&recognised.condition, &zone);
                 let span = |range: &std::ops::Range<usize>| [range.start, range.end];
-                let sentence = span(&promise.sentence);
-                let cue = span(&promise.cue);
-                let words = span(&promise.condition_words);
+                let sentence = span(&recognised.sentence);
+                let cue = span(&recognised.cue);
+                let words = span(&recognised.condition_words);
                 (
                     when,
                     next_at,
@@ -309,7 +316,7 @@ impl Engine {
         })
     }
 
-    /// Confirms one, takes it back or puts it off.
+    /// Confirms, cancels or snoozes a commitment.
     pub async fn change_commitment(
         &self,
         caller: &Caller,
@@ -332,17 +339,17 @@ impl Engine {
                 Refusal::State(state) => EngineError::CommitmentState { state },
                 Refusal::Rejected(rejection) => EngineError::Rejected(rejection),
             })?;
-            let told = CommitmentInfo {
+            let commitment_ref = CommitmentInfo {
                 commitment: next.clone(),
                 ..info.clone()
             }
             .named();
             let event = if next.state.is_open() {
-                EventBody::CommitmentChanged(told)
+                EventBody::CommitmentChanged(commitment_ref)
             } else {
-                EventBody::CommitmentEnded(told)
+                EventBody::CommitmentEnded(commitment_ref)
             };
-            let place = ties(
+            let record_ties = ties(
                 &next,
                 info.ties.source.clone(),
                 policy.commitment_retention_ms,
@@ -353,7 +360,7 @@ impl Engine {
                 &rules.admission(&policy, now),
                 id,
                 &next,
-                place,
+                record_ties,
                 Precondition::Version(info.version),
             )
             .emit(event);
@@ -367,6 +374,7 @@ impl Engine {
     }
 }
 
+/// The key of the record that a commit wrote.
 fn recorded(outcome: &Outcome) -> Option<String> {
     if let Outcome::Recorded { key, .. } = outcome {
         Some(key.clone())
@@ -375,6 +383,7 @@ fn recorded(outcome: &Outcome) -> Option<String> {
     }
 }
 
+/// Digest of a request for a commitment, for its idempotency key.
 fn digest(scope: &Scope, new: &NewCommitment) -> Digest {
     let mut digest = Digest::default();
     digest.part(scope.memory_ref.as_str().as_bytes());

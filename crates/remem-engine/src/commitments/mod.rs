@@ -1,10 +1,11 @@
-//! Commitments: what an agent is to be reminded of. This file has what one is here and how they are
-//! found and explained; `infer` reads them out of entries, `manage` is what callers do with them,
-//! `observe` tells them what has become true, `fire` is the one place where one fires.
+//! Commitments: reminders and conditions that an agent is to act on. This file has their type,
+//! their queries and their explanations. `recognise` finds them in entries, `manage` has the
+//! operations of callers, `observe` takes reports of what has become true, `firing` is the one
+//! place where a commitment fires.
 //!
-//! A commitment is one record, tied to the entry it was made from, due when something is to be done
-//! about it. Whatever ends the entry ends the commitment in the same commit: the store sees to
-//! that.
+//! A commitment is one record, linked to the entry it was made from, and due when something has to
+//! be done about it. Whatever ends the entry ends the commitment in the same commit: the store
+//! guarantees that.
 
 pub(crate) mod fire;
 pub(crate) mod infer;
@@ -29,65 +30,65 @@ use remem_core::{
 };
 use remem_store::{StoreError, Tie};
 
-/// A commitment with its name and what it was made from.
+/// A commitment with its id and the entry it was made from.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CommitmentInfo {
-    /// Its name.
+    /// The id of the commitment.
     pub id: String,
-    /// As it stands.
+    /// Its condition and state.
     pub commitment: Commitment,
-    /// The entry it was made from.
+    /// The entry that the commitment was made from.
     pub source: Option<EntryId>,
     pub(crate) version: u64,
     pub(crate) ties: Ties,
 }
 
-/// Which commitments are wanted.
+/// The filter of a list of commitments.
 #[derive(Clone, Debug, Default)]
 pub struct CommitmentQuery {
-    /// Of this memory.
+    /// Only commitments of this memory.
     pub memory_ref: Option<String>,
-    /// That stand so.
+    /// Only commitments in this state.
     pub state: Option<State>,
-    /// Where the last page ended.
+    /// Cursor of the previous page, to continue after it.
     pub after: Option<String>,
-    /// How many.
+    /// Number of commitments wanted; see `Policy::list_limit`.
     pub limit: Option<u32>,
 }
 
-/// A page of commitments.
+/// One page of a list of commitments.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CommitmentPage {
-    /// They.
+    /// The commitments of this page.
     pub commitments: Vec<CommitmentInfo>,
-    /// Where to go on.
+    /// Cursor of the next page, if there is one.
     pub next: Option<String>,
 }
 
-/// Which words of which entry led to a commitment. The words come from memory as it is now,
-/// redacted as everything else.
+/// Why a commitment exists: its entry, and the words in it that led to the commitment. The words
+/// are read from memory as it is now, redacted as everything else.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Explanation {
-    /// The commitment.
+    /// The commitment that is explained.
     pub info: CommitmentInfo,
-    /// The entry; absent if nobody can read it any more.
+    /// The entry; absent if it is gone or the caller may not read it.
     pub entry: Option<Entry>,
-    /// The sentence, the words that ask or promise, and those that tell when, as far as they still
-    /// stand where they stood.
+    /// The sentence, the words that ask or promise, and the words for the time or condition. Absent
+    /// if the entry's text has changed.
     pub words: Option<[String; 3]>,
 }
 
-/// That a commitment fired.
+/// The record that a commitment fired.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FireNote {
-    /// What it fired for: an instant (`t` and milliseconds) or the number of the time its predicate
-    /// came true (`p`).
+    /// The occasion of the firing: an instant (`t` and milliseconds) or the number of the time that
+    /// its predicate became true (`p`).
     pub instant: String,
-    /// When it should have fired.
+    /// When it was due to fire.
     pub scheduled_at: Timestamp,
-    /// When it did.
+    /// When it actually fired.
     pub fired_at: Timestamp,
-    /// The run that was started.
+    /// The run that the firing started, if any.
     pub run_id: Option<String>,
 }
 
@@ -119,13 +120,15 @@ impl FireNote {
     }
 }
 
-/// Records looked at for one page at the most: what matches may be rare.
+/// Records read for one page, at most: matching ones may be rare.
 const LOOKED_AT_MAX: u32 = 5_000;
+/// Records read with one query.
 const PAGE: u32 = 500;
-/// Entries read at once for a page of explanations.
+/// Entries read concurrently for a page of explanations.
 const ENTRIES_AT_ONCE: usize = 8;
 
 impl CommitmentInfo {
+    /// Reads a commitment from its record.
     pub(crate) fn read(record: Record) -> Result<CommitmentInfo, EngineError> {
         let commitment = Commitment::from_map(record.body)
             .ok_or(StoreError::Damaged("a commitment cannot be read"))?;
@@ -140,7 +143,8 @@ impl CommitmentInfo {
         Ok(info.in_truth(record.at))
     }
 
-    /// One whose source is outdated is awaited by nobody any more, whatever its record says.
+    /// Shows an open commitment as cancelled if its source is outdated, whatever its record says:
+    /// it will never fire.
     fn in_truth(mut self, at: Timestamp) -> CommitmentInfo {
         if self.commitment.state.is_open() && !self.ties.is_awaited() {
             self.commitment = self.commitment.ended(State::Cancelled, EndedBy::Source, at);
@@ -148,7 +152,8 @@ impl CommitmentInfo {
         self
     }
 
-    /// Whether the caller may know of it. One whose memory cannot be read is nobody's to see.
+    /// Whether the caller may know of the commitment. One whose memory's name cannot be read is
+    /// visible to no caller.
     fn is_shown_to(&self, caller: &Caller) -> bool {
         MemoryRef::parse(&self.commitment.memory_ref).is_some_and(|memory_ref| {
             sabotage!(
@@ -159,11 +164,13 @@ impl CommitmentInfo {
         })
     }
 
+    /// The commitment as events refer to it.
     pub(crate) fn named(&self) -> CommitmentRef {
         named(&self.id, &self.commitment, self.source.as_ref())
     }
 }
 
+/// A commitment as events refer to it.
 pub(crate) fn named(id: &str, commitment: &Commitment, source: Option<&EntryId>) -> CommitmentRef {
     CommitmentRef {
         commitment_id: id.to_owned(),
@@ -174,8 +181,8 @@ pub(crate) fn named(id: &str, commitment: &Commitment, source: Option<&EntryId>)
     }
 }
 
-/// What finds a commitment: when something is to be done about it, the predicate it waits for, and
-/// what it was made from. One that has ended keeps its source only as long as that may be read.
+/// The keys that a commitment's record is found by: when it is due, the predicate it waits for, and
+/// its source. One that has ended keeps its source only while that may be read.
 pub(crate) fn ties(
     commitment: &Commitment,
     source: Option<(MemoryRef, EntryId)>,
@@ -188,27 +195,26 @@ pub(crate) fn ties(
     }
 }
 
-/// Writes a commitment.
+/// Adds the write of a commitment's record to a batch.
 pub(crate) fn set(
     batch: Batch,
     admission: &Admission<'_>,
     id: &str,
     commitment: &Commitment,
     ties: Ties,
-    if_so: Precondition,
+    precondition: Precondition,
 ) -> Batch {
     batch.set_tied(
         RecordKind::Commitment,
         id.to_owned(),
-        if_so,
+        precondition,
         admission.record(commitment.to_map()),
         ties,
     )
 }
 
 impl Engine {
-    /// The caller's commitments: those of a state or memory, in the order of what happens next, or
-    /// all by name.
+    /// Lists the caller's commitments in the order in which they are due.
     pub async fn commitments(
         &self,
         caller: &Caller,
@@ -237,12 +243,13 @@ impl Engine {
                 }
             },
         };
-        // Where to go on is a place that the caller may know of; what is hidden counts for nothing.
-        let mut reached = after.clone();
+        // The next cursor must be a position that the caller may know of, so hidden commitments do
+        // not move it.
+        let mut cursor_position = after.clone();
         let mut after = after;
         let mut found = Vec::new();
-        let mut looked_at = 0;
-        while looked_at < LOOKED_AT_MAX {
+        let mut examined = 0;
+        while examined < LOOKED_AT_MAX {
             let tie = Tie::Due {
                 until: Timestamp(i64::MAX),
                 after: after.clone(),
@@ -259,7 +266,7 @@ impl Engine {
                 if !info.is_shown_to(caller) {
                     continue;
                 }
-                (reached, looked_at) = (after.clone(), looked_at + 1);
+                (cursor_position, examined) = (after.clone(), examined + 1);
                 let info = self.shown_commitment(caller, info).await?;
                 if is_wanted(query.state, memory_ref.as_ref(), &info) {
                     found.push(info);
@@ -267,7 +274,7 @@ impl Engine {
                 if found.len() == limit {
                     return Ok(CommitmentPage {
                         commitments: found,
-                        next: reached.map(cursor),
+                        next: cursor_position.map(cursor),
                     });
                 }
             }
@@ -280,11 +287,11 @@ impl Engine {
         }
         Ok(CommitmentPage {
             commitments: found,
-            next: reached.map(cursor),
+            next: cursor_position.map(cursor),
         })
     }
 
-    /// The commitment of that name.
+    /// Returns one commitment that the caller may see.
     pub async fn commitment(
         &self,
         caller: &Caller,
@@ -294,7 +301,8 @@ impl Engine {
         self.written_commitment(caller, id).await
     }
 
-    /// The same for whoever just wrote it, and may be allowed no more than that.
+    /// Returns a commitment to a caller who has just written it, and need not have the right to
+    /// read memory.
     pub(crate) async fn written_commitment(
         &self,
         caller: &Caller,
@@ -304,7 +312,7 @@ impl Engine {
         self.shown_commitment(caller, info).await
     }
 
-    /// The commitment of that name, if the caller may know of its memory.
+    /// Finds a commitment by its id, if the caller may know of its memory.
     pub(super) async fn commitment_of(
         &self,
         caller: &Caller,
@@ -316,7 +324,7 @@ impl Engine {
             .ok_or(EngineError::NotFound("commitment"))
     }
 
-    /// Which words of which entry led to a commitment.
+    /// Returns the entry and the words in it that led to a commitment.
     pub async fn explain_commitment(
         &self,
         caller: &Caller,
@@ -326,7 +334,7 @@ impl Engine {
         self.explain(caller, info).await
     }
 
-    /// The same for several, in their order.
+    /// Explains several commitments, in their order.
     pub async fn explain_all(
         &self,
         caller: &Caller,
@@ -339,7 +347,8 @@ impl Engine {
             .await
     }
 
-    /// The same for one at hand. Who may not read memory is told no words.
+    /// Explains a commitment that was read already. A caller who may not read memory gets no entry
+    /// and no words.
     pub async fn explain(
         &self,
         caller: &Caller,
@@ -381,6 +390,7 @@ impl Engine {
         Ok(Explanation { info, entry, words })
     }
 
+    /// Reads a commitment's record by its id.
     pub(crate) async fn load_commitment(
         &self,
         tenant: &TenantId,
@@ -397,7 +407,7 @@ impl Engine {
         record.map(CommitmentInfo::read).transpose()
     }
 
-    /// Rules may have changed since it was written: nothing leaves without a second look.
+    /// Redacts a commitment by the rules of today, which may have changed since it was written.
     async fn shown_commitment(
         &self,
         caller: &Caller,
@@ -405,15 +415,15 @@ impl Engine {
     ) -> Result<CommitmentInfo, EngineError> {
         let rules = self.rules(caller.tenant()).await?;
         let now = self.now();
-        let shown = rules
+        let redacted = rules
             .admission(&self.policy_of(caller), now)
             .record(info.commitment.to_map());
-        info.commitment = Commitment::from_map(shown.map().clone())
+        info.commitment = Commitment::from_map(redacted.map().clone())
             .ok_or(StoreError::Damaged("a commitment cannot be read"))?;
         Ok(info)
     }
 
-    /// When a commitment fired, and what came of it, in the order of its instants.
+    /// Lists the firings of a commitment, in the order of their instants.
     pub async fn commitment_fires(
         &self,
         caller: &Caller,
@@ -443,16 +453,18 @@ impl Engine {
     }
 }
 
+/// Whether a commitment passes the filter of a list.
 fn is_wanted(state: Option<State>, memory_ref: Option<&MemoryRef>, info: &CommitmentInfo) -> bool {
     state.is_none_or(|state| info.commitment.state == state)
         && memory_ref.is_none_or(|memory_ref| info.commitment.memory_ref == memory_ref.as_str())
 }
 
-/// A place in the order of what happens next, as callers hold it.
+/// Encodes a position in the order of due times as a cursor.
 fn cursor((at, key): (Timestamp, String)) -> String {
     format!("{}~{key}", at.0)
 }
 
+/// Decodes a cursor; `None` if it is malformed.
 fn place(cursor: &str) -> Option<(Timestamp, String)> {
     let (at, key) = cursor.split_once('~')?;
     Some((Timestamp(at.parse().ok()?), key.to_owned()))

@@ -1,5 +1,5 @@
-//! Observations: somebody has seen that something is so, or not. What waits for it fires when it
-//! comes true, once each time.
+//! Observations: a caller or a text reports that a statement has become true, or false. The
+//! commitments that wait for it fire when it becomes true, once each time.
 
 use super::CommitmentInfo;
 use super::fire::{Fired, Firing, Rooms};
@@ -14,25 +14,27 @@ use remem_core::{
 };
 use remem_store::{StoreError, Tie};
 
-/// What an observation did.
+/// The result of an observation.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Observed {
-    /// The normal form of what was observed.
+    /// The normal form of the statement that was observed.
     pub key: String,
-    /// Commitments that wait for it.
+    /// Number of commitments that wait for the statement.
     pub matched: u64,
-    /// Those that fired.
+    /// Ids of the commitments that fired.
     pub fired: Vec<String>,
 }
 
-/// Another node may observe the same at the same time.
+/// How often a conflicting commit is retried: another node may report the same at the same time.
 const TRIES: u32 = 16;
+/// Records read with one query.
 const PAGE: u32 = 500;
-/// Longer texts are no key.
+/// Longest text of a statement that can be observed.
 const KEY_CHARS_MAX: usize = 400;
 
 impl Engine {
-    /// Tells what has been seen to the commitments of a memory that wait for it.
+    /// Reports to the commitments of a memory whether a statement holds; those that wait for it
+    /// fire.
     pub async fn observe(
         &self,
         caller: &Caller,
@@ -44,20 +46,20 @@ impl Engine {
         let scope = caller.scope_to_write(memory_ref)?;
         let secrets = self.rules(caller.tenant()).await?;
         remem_core::admission::check_name(secrets.redactor(), "key", key)?;
-        let shape = Rejection::Invalid {
+        let malformed = Rejection::Invalid {
             field: "key",
             rule: "must be a short statement, such as \"invoice cleared\"",
         };
         let key = Some(key)
             .filter(|key| key.chars().count() <= KEY_CHARS_MAX)
             .and_then(infer::observation_key)
-            .ok_or(shape)?;
+            .ok_or(malformed)?;
         self.tell(caller.tenant(), &scope.memory_ref, key, holds)
             .await
     }
 
-    /// The same for whoever looks on behalf of the host. Should it fail midway, it can be repeated:
-    /// who was told knows it.
+    /// Reports an observation on behalf of the host. If it fails midway it can be repeated: a
+    /// commitment ignores an observation that it has had already.
     pub(crate) async fn tell(
         &self,
         tenant: &TenantId,
@@ -65,7 +67,7 @@ impl Engine {
         key: String,
         holds: bool,
     ) -> Result<Observed, EngineError> {
-        let mut observed = Observed {
+        let mut result = Observed {
             key: key.clone(),
             ..Observed::default()
         };
@@ -89,17 +91,18 @@ impl Engine {
                 {
                     continue;
                 }
-                observed.matched += 1;
+                result.matched += 1;
                 if self.tell_one(tenant, info.clone(), holds).await? {
-                    observed.fired.push(info.id);
+                    result.fired.push(info.id);
                 }
             }
             if !full {
-                return Ok(observed);
+                return Ok(result);
             }
         }
     }
 
+    /// Applies an observation to one commitment; returns whether it fired.
     async fn tell_one(
         &self,
         tenant: &TenantId,
@@ -117,7 +120,7 @@ impl Engine {
                 self.end_with_source(tenant, &info, None).await?;
                 return Ok(false);
             }
-            let done = if fires {
+            let outcome = if fires {
                 let instant = format!("p{}", next.epoch);
                 self.fire(
                     tenant,
@@ -134,9 +137,10 @@ impl Engine {
             } else {
                 self.note(tenant, &info, &next).await?
             };
-            match done {
+            match outcome {
                 Fired::Now => return Ok(fires),
-                // Nobody will tell of it again: it becomes due, and is fired when there is room.
+                // The observation will not be repeated, so the commitment becomes due now, and
+                // fires when a run may be started.
                 Fired::Held => {
                     if self
                         .note(
@@ -154,22 +158,22 @@ impl Engine {
                         return Ok(false);
                     }
                 }
-                // The same was promised, and fired, before: counting goes on from there.
+                // An equal commitment has fired before under this id: continue its count.
                 Fired::Before => {
                     info.commitment.epoch = self.last_epoch(tenant, &info.id).await?;
                     continue;
                 }
                 Fired::Elsewhere => {}
             }
-            let Some(again) = self.load_commitment(tenant, &info.id).await? else {
+            let Some(reloaded) = self.load_commitment(tenant, &info.id).await? else {
                 return Ok(false);
             };
-            info = again;
+            info = reloaded;
         }
         Err(StoreError::Busy.into())
     }
 
-    /// How often a predicate of this name has come true, as far as notes tell.
+    /// How often a predicate with this id has become true, according to the firing records.
     async fn last_epoch(&self, tenant: &TenantId, id: &str) -> Result<u64, EngineError> {
         let prefix = format!("{id}/p");
         let mut after = None;
@@ -182,16 +186,16 @@ impl Engine {
                 .await?;
             let numbers = page
                 .iter()
-                .filter_map(|note| note.key.strip_prefix(&prefix)?.parse::<u64>().ok());
+                .filter_map(|record| record.key.strip_prefix(&prefix)?.parse::<u64>().ok());
             last = numbers.max().unwrap_or(0).max(last);
-            after = page.last().map(|note| note.key.clone());
+            after = page.last().map(|record| record.key.clone());
             if page.len() < PAGE as usize {
                 return Ok(last);
             }
         }
     }
 
-    /// What was seen, without firing.
+    /// Stores the state after an observation that did not fire the commitment.
     async fn note(
         &self,
         tenant: &TenantId,
@@ -201,7 +205,7 @@ impl Engine {
         let now = self.now_for(tenant).await?;
         let policy = self.policy_for(tenant).await?;
         let rules = self.rules(tenant).await?;
-        let place = ties(
+        let record_ties = ties(
             next,
             info.ties.source.clone(),
             policy.commitment_retention_ms,
@@ -212,7 +216,7 @@ impl Engine {
             &rules.admission(&policy, now),
             &info.id,
             next,
-            place,
+            record_ties,
             Precondition::Version(info.version),
         );
         match self.parts.store.commit(batch).await {

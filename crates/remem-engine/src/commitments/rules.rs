@@ -1,5 +1,5 @@
-//! How promises are read out of a memory, and what becomes of them: one record a memory, and one
-//! for all others.
+//! The rules by which commitments are recognised in a memory and handled: one record for each
+//! memory, and one for all others.
 
 use crate::caller::Caller;
 use crate::engine::Engine;
@@ -13,24 +13,24 @@ use remem_store::StoreError;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
-/// What becomes of a promise that was read out of a text.
+/// How a commitment that was recognised in a text is handled.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Arm {
-    /// It is armed if it is clear enough, else it waits to be confirmed.
+    /// It is armed if the text is clear enough; otherwise it waits for confirmation.
     #[default]
     Auto,
-    /// It waits to be confirmed.
+    /// It always waits for confirmation.
     Confirm,
-    /// Nothing: texts are not read.
+    /// Texts are not searched for commitments.
     Off,
 }
 
 impl Arm {
-    /// Every choice.
+    /// Every mode, for parsing and documentation.
     pub const ALL: [Arm; 3] = [Arm::Auto, Arm::Confirm, Arm::Off];
 
-    /// The stable name.
+    /// The stable name in records and answers.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -41,24 +41,25 @@ impl Arm {
     }
 }
 
-/// The rules of a memory.
+/// The rules for commitments of one memory, or of all without their own.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct CommitmentRules {
-    /// The memory; absent for those of all memories that have none of their own.
+    /// The memory; absent for the rules of all memories that have none of their own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub memory_ref: Option<String>,
-    /// What becomes of promises.
+    /// How recognised commitments are handled.
     #[serde(default)]
     pub arm: Arm,
-    /// By whose clocks times are meant.
+    /// The time zone in which times in texts are meant.
     #[serde(default = "utc")]
     pub zone: String,
-    /// What is started when one fires.
+    /// The workflow or agent to start when a commitment fires.
     #[serde(default)]
     pub delivery: Delivery,
 }
 
+/// The default time zone.
 fn utc() -> String {
     "UTC".to_owned()
 }
@@ -74,20 +75,20 @@ impl Default for CommitmentRules {
     }
 }
 
-/// What a caller sets.
+/// The rules that a caller sets for a memory.
 #[derive(Clone, Debug, Default)]
 pub struct NewRules {
-    /// `auto`, `confirm` or `off`.
+    /// How recognised commitments are handled: `auto`, `confirm` or `off`.
     pub arm: Option<String>,
-    /// The name of a time zone.
+    /// An IANA time zone.
     pub zone: Option<String>,
-    /// What is started when one fires.
+    /// The workflow or agent to start when a commitment fires.
     pub delivery: Delivery,
 }
 
 const UNREADABLE: &str = "rules of commitments cannot be read";
 
-/// The name of the record; names of memories can be longer than a key may be.
+/// The key of the rules' record: a digest, since names of memories can be longer than a key may be.
 fn key(memory_ref: Option<&MemoryRef>) -> String {
     memory_ref.map_or_else(
         || "*".to_owned(),
@@ -132,9 +133,9 @@ impl Engine {
             delivery: new.delivery,
         };
         let now = self.now_for(caller.tenant()).await?;
-        // What a run is to be given may hold what a caller wrote.
-        let given = self.rules(caller.tenant()).await?;
-        let body = given
+        // The inputs of a run may contain text that a caller wrote, so they are redacted.
+        let redaction = self.rules(caller.tenant()).await?;
+        let body = redaction
             .admission(&self.policy_of(caller), now)
             .record(object(json!(rules)));
         let batch = Batch::new(caller.tenant().clone(), now).by(caller.principal().clone());
@@ -150,7 +151,7 @@ impl Engine {
         self.shown_rules(caller, memory.as_ref()).await
     }
 
-    /// The rules that hold for a memory: its own, or those of all.
+    /// Returns the rules that apply to a memory: its own, or those of all.
     pub async fn commitment_rules(
         &self,
         caller: &Caller,
@@ -163,21 +164,23 @@ impl Engine {
         self.shown_rules(caller, memory.as_ref()).await
     }
 
-    /// What a run is to be given is looked at again: a secret may have been registered since.
+    /// The rules that apply to a memory, redacted by today's rules: a secret may have been
+    /// registered since they were set.
     async fn shown_rules(
         &self,
         caller: &Caller,
         memory_ref: Option<&MemoryRef>,
     ) -> Result<CommitmentRules, EngineError> {
         let rules = self.rules_of(caller.tenant(), memory_ref).await?;
-        let given = self.rules(caller.tenant()).await?;
-        let shown = given
+        let redaction = self.rules(caller.tenant()).await?;
+        let redacted = redaction
             .admission(&self.policy_of(caller), self.now())
             .record(object(json!(rules)));
-        serde_json::from_value(Value::Object(shown.map().clone()))
+        serde_json::from_value(Value::Object(redacted.map().clone()))
             .map_err(|_| StoreError::Damaged(UNREADABLE).into())
     }
 
+    /// The rules that apply to a memory: its own, those of all memories, or the host's defaults.
     pub(crate) async fn rules_of(
         &self,
         tenant: &TenantId,
@@ -197,8 +200,8 @@ impl Engine {
                 let rules: Result<CommitmentRules, _> =
                     serde_json::from_value(Value::Object(record.body));
                 let mut rules = rules.map_err(|_| StoreError::Damaged(UNREADABLE))?;
-                // What is started is told the memory's name: for one user's own, that user decides
-                // what that is.
+                // The started run gets the memory's name as an input. For a memory of one user,
+                // only that user's own rules may start one.
                 if rules.memory_ref.is_none()
                     && memory_ref.is_some_and(|memory_ref| memory_ref.owner().is_some())
                 {
@@ -213,6 +216,7 @@ impl Engine {
         Ok(self.parts.commitments.clone())
     }
 
+    /// Resolves the memory that rules are set for; fails if its name holds a secret.
     async fn named_memory(
         &self,
         caller: &Caller,
@@ -230,8 +234,8 @@ impl Engine {
         Ok(Some(scope.memory_ref))
     }
 
-    /// What is to be started must be there now, and the caller's to start; should it go, the
-    /// commitment still tells that it fired.
+    /// Checks that what a delivery starts exists and that the caller may start it. If it is removed
+    /// later, the commitment still fires, without a run.
     pub(crate) async fn check_delivery(
         &self,
         caller: &Caller,
@@ -276,6 +280,7 @@ impl Engine {
     }
 }
 
+/// The map of a JSON object; empty for other values.
 fn object(value: Value) -> Map<String, Value> {
     if let Value::Object(map) = value {
         map

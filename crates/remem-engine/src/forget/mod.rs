@@ -1,8 +1,8 @@
-//! Forget by subject: erases what is about it and whatever was made from that, everywhere, and says
-//! so in a signed report.
+//! Forget by subject: erases everything about a subject, and whatever was made from it, in all
+//! memories, and proves it with a signed report.
 //!
-//! Runs that have ended keep what they recorded (a replay shows what was seen then); everything
-//! live forgets at once, also for runs under way.
+//! Runs that have ended keep the reads that they recorded (a replay shows what was read then); all
+//! other data is erased at once, also for runs in progress.
 
 mod report;
 
@@ -25,92 +25,95 @@ use remem_store::{StoreError, Tie, Trace, Traced};
 use serde_json::{Map, Value, json};
 use std::collections::HashSet;
 
-/// Entries of one transaction, besides those that are revived with them.
+/// Entries erased in one transaction, besides those that are revived with them.
 const FORGET_BATCH: usize = 500;
-/// Somebody may write while this runs: what came up meanwhile is looked for again, so often.
+/// How often the subject is traced again, to find what was written while it was being erased.
 const ROUNDS: usize = 8;
+/// Reports in one page of a list, at most.
 const REPORTS_MAX: u32 = 1_000;
-/// Transactions of interrupted calls that one report tells of.
+/// Transactions of interrupted calls that one report covers, at most.
 const PARTS_MAX: u32 = 100_000;
-/// Commitments of one entry: it has only so many sentences.
+/// Commitments of one entry, at most: it has only so many sentences.
 const COMMITMENTS_MAX: u32 = 10_000;
 
-/// What a forget did, or would do.
+/// The result of forgetting a subject, or of its dry run.
 #[derive(Clone, Debug)]
 pub struct Forgotten {
-    /// The report; without a signature for a dry run.
+    /// The report; unsigned for a dry run.
     pub report: SignedReport,
-    /// Whether anything had to be done.
+    /// Whether anything had to be erased.
     pub changed: bool,
 }
 
-/// What has been done so far.
+/// The entries and archives that a call has erased so far.
 #[derive(Clone, Default)]
 struct Done {
-    /// The name of the report.
+    /// The id of the report.
     id: String,
     erased: Vec<Erased>,
     revived: Vec<(String, String)>,
     archives: Vec<String>,
-    /// The same in memories of single users: counted, not named.
+    /// The counts for memories of single users, whose entries are not named.
     own: Own,
-    /// The memories that something went from, by this call.
+    /// The memories that this call erased something from.
     memories: HashSet<MemoryRef>,
-    /// Commitments that had not ended and went with the entries.
+    /// Number of open commitments that ended with the entries.
     commitments: u64,
-    /// Records of transactions that no report tells of yet.
+    /// Keys of records of transactions that no report covers yet.
     parts: Vec<String>,
-    /// The report as it was kept.
+    /// The signed report as it was stored.
     signed: Option<SignedReport>,
 }
 
+/// Key prefix of the records of a subject's unfinished erasure.
 fn parts_prefix(subject: &Subject) -> String {
     format!("forget/{}/", hex(subject.bytes()))
 }
 
 impl Engine {
-    /// The digest that stands for a subject of a tenant.
-    pub fn subject(&self, tenant: &TenantId, words: &str) -> Result<Subject, EngineError> {
+    /// The keyed digest by which a subject of a tenant is stored.
+    pub fn subject(&self, tenant: &TenantId, name: &str) -> Result<Subject, EngineError> {
         let host = self.parts.key.derive("remembrancer subject v1");
         let key = *blake3::keyed_hash(&host, tenant.as_str().as_bytes()).as_bytes();
-        Ok(Subject::of(&key, words)?)
+        Ok(Subject::of(&key, name)?)
     }
 
-    /// The same for several.
-    pub fn subjects(&self, caller: &Caller, words: &[String]) -> Result<Vec<Subject>, EngineError> {
-        if words.len() > SUBJECTS_MAX {
+    /// The keyed digests of several subjects; fails if there are too many.
+    pub fn subjects(&self, caller: &Caller, names: &[String]) -> Result<Vec<Subject>, EngineError> {
+        if names.len() > SUBJECTS_MAX {
             return Err(Rejection::TooLarge {
                 field: "subjects",
                 unit: "items",
                 limit: SUBJECTS_MAX as u64,
-                actual: words.len() as u64,
+                actual: names.len() as u64,
             }
             .into());
         }
-        words
+        names
             .iter()
-            .map(|words| self.subject(caller.tenant(), words))
+            .map(|name| self.subject(caller.tenant(), name))
             .collect()
     }
 
-    /// Forgets a subject in all memories of the caller's tenant. Once more does nothing more.
+    /// Erases a subject from all memories of the caller's tenant. Repeating the call changes
+    /// nothing more.
     pub async fn forget(
         &self,
         caller: &Caller,
-        words: &str,
+        name: &str,
         dry_run: bool,
     ) -> Result<Forgotten, EngineError> {
         caller.require(Permission::MemoryAdmin)?;
         let tenant = caller.tenant();
-        let subject = self.subject(caller.tenant(), words)?;
+        let subject = self.subject(caller.tenant(), name)?;
         let mut done = Done {
             id: format!("era_{}", self.parts.ids.holder()),
             ..Done::default()
         };
         if dry_run {
             let trace = self.parts.store.trace(tenant, &subject).await?;
-            let carried = self.carried(tenant, &trace).await?.1;
-            done.note(self, &trace.entries, &trace, &carried);
+            let affected = self.carried(tenant, &trace).await?.1;
+            done.note(self, &trace.entries, &trace, &affected);
             done.commitments = self.open_commitments(tenant, &trace.entries).await?;
         } else {
             self.forget_all(caller, &subject, &mut done).await?;
@@ -130,8 +133,8 @@ impl Engine {
         Ok(Forgotten { report, changed })
     }
 
-    /// Until nothing is left. Somebody who writes archives or the index at the same time only makes
-    /// it a round more.
+    /// Traces and erases until nothing is left. A concurrent writer of archives or the index only
+    /// causes another round.
     async fn forget_all(
         &self,
         caller: &Caller,
@@ -144,12 +147,12 @@ impl Engine {
         );
         for _ in 0..ROUNDS {
             let trace = self.parts.store.trace(caller.tenant(), subject).await?;
-            let (distilled, carried) = self.carried(caller.tenant(), &trace).await?;
+            let (distilled, affected) = self.carried(caller.tenant(), &trace).await?;
             if trace
                 .entries
                 .iter()
                 .all(|entry| entry.erased && !entry.direct)
-                && carried.is_empty()
+                && affected.is_empty()
             {
                 if done.parts.is_empty() {
                     return Ok(());
@@ -160,7 +163,7 @@ impl Engine {
                 return Ok(());
             }
             match self
-                .forget_archives(caller, subject, &distilled, &carried, done)
+                .forget_archives(caller, subject, &distilled, &affected, done)
                 .await
             {
                 Err(EngineError::Store(StoreError::Conflict))
@@ -175,9 +178,10 @@ impl Engine {
         Err(StoreError::Busy.into())
     }
 
+    /// An empty batch for erasing, with the rights of the host.
     async fn forgetting(&self, caller: &Caller) -> Result<Batch, EngineError> {
         let now = self.now_for(caller.tenant()).await?;
-        // A subject is forgotten wherever it is, also where the caller may not look.
+        // A subject is erased wherever it is, also in memories that the caller may not read.
         Ok(sabotage!(
             "forgetting-stops-before-users-own",
             Batch::new(caller.tenant().clone(), now)
@@ -187,7 +191,7 @@ impl Engine {
         ))
     }
 
-    /// What calls that did not come to their end have done already: this one's report tells of it.
+    /// Loads what interrupted calls have erased already, so that this call's report covers it.
     async fn go_on(
         &self,
         tenant: &TenantId,
@@ -212,7 +216,7 @@ impl Engine {
         Ok(())
     }
 
-    /// A transaction that is not the last says what it does, for the report to come.
+    /// Adds a record of what a transaction erases to its batch, for the report of the last one.
     async fn keep_part(
         &self,
         caller: &Caller,
@@ -236,7 +240,7 @@ impl Engine {
         Ok(batch.set(RecordKind::Progress, key, Precondition::None, body))
     }
 
-    /// All distillations, and those among them whose digest carries the subject.
+    /// All distillations, and those among them whose digest is to be erased.
     async fn carried(
         &self,
         tenant: &TenantId,
@@ -248,23 +252,32 @@ impl Engine {
             .map(|e| (e.memory_ref.as_str(), e.id.as_str()))
             .collect();
         let all = self.distillations(tenant).await?;
-        let carries = |one: &Distilled| {
-            !one.erased && names.contains(&(one.memory_ref.as_str(), one.entry_id.as_str()))
+        let is_affected = |distillation: &Distilled| {
+            !distillation.erased
+                && names.contains(&(
+                    distillation.memory_ref.as_str(),
+                    distillation.entry_id.as_str(),
+                ))
         };
-        let carried = all.iter().filter(|one| carries(one)).cloned().collect();
-        Ok((all, carried))
+        let affected = all
+            .iter()
+            .filter(|distillation| is_affected(distillation))
+            .cloned()
+            .collect();
+        Ok((all, affected))
     }
 
-    /// Archives and the index come first: nothing of them is needed to find the rest again.
+    /// Erases archives and their topics in the index. They go first: nothing of them is needed to
+    /// find the rest again.
     async fn forget_archives(
         &self,
         caller: &Caller,
         subject: &Subject,
         all: &[Distilled],
-        carried: &[Distilled],
+        affected: &[Distilled],
         done: &mut Done,
     ) -> Result<(), EngineError> {
-        if carried.is_empty() {
+        if affected.is_empty() {
             return Ok(());
         }
         let tenant = caller.tenant();
@@ -273,44 +286,46 @@ impl Engine {
         let rules = self.rules(tenant).await?;
         let admission = rules.admission(&policy, now);
         let batch = self.forgetting(caller).await?;
-        let batch = carried.iter().fold(batch, |batch, one| {
+        let batch = affected.iter().fold(batch, |batch, distillation| {
             sabotage!(
                 "a-forgotten-digest-keeps-its-archive",
-                archive::erase(batch, &admission, one),
+                archive::erase(batch, &admission, distillation),
                 batch
             )
         });
         let rest: Vec<Distilled> = all
             .iter()
-            .filter(|one| {
+            .filter(|distillation| {
                 !sabotage!(
                     "a-forget-takes-others-archives-from-the-index",
-                    carried.contains(one),
-                    carried.iter().any(|gone| gone.sha256 == one.sha256)
+                    affected.contains(distillation),
+                    affected
+                        .iter()
+                        .any(|erased| erased.sha256 == distillation.sha256)
                 )
             })
             .cloned()
             .collect();
-        let batch = if carried.iter().any(Distilled::is_indexed) {
+        let batch = if affected.iter().any(Distilled::is_indexed) {
             self.write_index(tenant, batch, &admission, &rest, archive::Index::Forgetting)
                 .await?
         } else {
             batch
         };
         let mut part = Done::default();
-        part.note_archives(carried);
-        let mut noted = done.clone();
+        part.note_archives(affected);
+        let mut updated = done.clone();
         let batch = self
-            .keep_part(caller, subject, part, &mut noted, batch)
+            .keep_part(caller, subject, part, &mut updated, batch)
             .await?;
         self.parts.store.commit(batch).await?;
-        *done = noted;
+        *done = updated;
         Ok(())
     }
 
-    /// Entries to which the subject was given go last, since the others are found through them; the
-    /// report and its event come with the very last, so that whatever happens, either something is
-    /// left to be found or all of it is told.
+    /// Erases the traced entries. Those that were tagged with the subject directly go last, since
+    /// the others are found through them. The report and its event come with the very last commit.
+    /// So at any time either something is left to be found, or all of it is reported.
     async fn forget_entries(
         &self,
         caller: &Caller,
@@ -318,17 +333,18 @@ impl Engine {
         trace: &Trace,
         done: &mut Done,
     ) -> Result<(), EngineError> {
-        let (made, given): (Vec<&Traced>, Vec<&Traced>) = trace.entries.iter().partition(|entry| {
-            sabotage!(
-                "an-interrupted-forget-loses-the-way",
-                !entry.direct,
-                entry.direct
-            )
-        });
-        let order: Vec<Traced> = made
+        let (derived, direct): (Vec<&Traced>, Vec<&Traced>) =
+            trace.entries.iter().partition(|entry| {
+                sabotage!(
+                    "an-interrupted-forget-loses-the-way",
+                    !entry.direct,
+                    entry.direct
+                )
+            });
+        let order: Vec<Traced> = derived
             .into_iter()
             .filter(|e| !e.erased)
-            .chain(given)
+            .chain(direct)
             .cloned()
             .collect();
         let pages = order.chunks(FORGET_BATCH);
@@ -371,8 +387,8 @@ impl Engine {
         Ok(())
     }
 
-    /// How many commitments go with these entries: the store takes them away in the same
-    /// transaction. One that is read out of an entry at this very moment goes uncounted.
+    /// How many open commitments end with these entries; the store ends them in the same
+    /// transaction. One that is recognised at the same moment is not counted.
     async fn open_commitments(
         &self,
         tenant: &TenantId,
@@ -393,9 +409,9 @@ impl Engine {
         Ok(open)
     }
 
-    /// The signed report and the event that tells of it. A later round puts a longer one in its
-    /// place. It is signed as it is kept, that is, after redaction, or the copy that is kept would
-    /// not hold.
+    /// Adds the signed report and its event to a batch. A later round replaces it with a longer
+    /// one. The report is signed after redaction, as it is stored: otherwise the stored copy would
+    /// not match its signature.
     async fn keep_report(
         &self,
         caller: &Caller,
@@ -412,8 +428,8 @@ impl Engine {
         let rules = self.rules(tenant).await?;
         let admission = rules.admission(&policy, now);
         let report = self.report(tenant, subject, done).await?;
-        let clean = Report::from_map(admission.record(report.to_map()).map()).unwrap_or(report);
-        let signed = clean.sign(&self.parts.key);
+        let redacted = Report::from_map(admission.record(report.to_map()).map()).unwrap_or(report);
+        let signed = redacted.sign(&self.parts.key);
         let body = admission.record(signed.to_map());
         let event = SubjectForgotten {
             report_id: done.id.clone(),
@@ -436,8 +452,8 @@ impl Engine {
         Ok(batch.emit(EventBody::SubjectForgotten(event)))
     }
 
-    /// What was erased from an archive took others' facts with it: the memories are distilled anew
-    /// from what is left.
+    /// Queues distillations for memories whose archives were erased: those archives also held facts
+    /// about others, which are distilled again from what is left.
     async fn distil_again(&self, caller: &Caller, done: &Done) {
         for memory_ref in &done.memories {
             if let Err(error) = self.ask_for_distillation(caller, memory_ref).await {
@@ -446,17 +462,20 @@ impl Engine {
         }
     }
 
+    /// Queues a distillation like the last one, if that one was erased.
     async fn ask_for_distillation(
         &self,
         caller: &Caller,
         memory_ref: &MemoryRef,
     ) -> Result<(), EngineError> {
-        let again = self
+        let erased = self
             .distillations(caller.tenant())
             .await?
             .into_iter()
-            .filter(|one| one.memory_ref == memory_ref.as_str() && one.erased);
-        let Some(last) = again.max_by_key(|one| one.at) else {
+            .filter(|distillation| {
+                distillation.memory_ref == memory_ref.as_str() && distillation.erased
+            });
+        let Some(last) = erased.max_by_key(|distillation| distillation.at) else {
             return Ok(());
         };
         let mut options = Map::new();
@@ -472,7 +491,8 @@ impl Engine {
         Ok(())
     }
 
-    /// The reports of the caller's tenant, oldest first, and whether there are more.
+    /// Returns the erasure reports of the caller's tenant, oldest first, and whether there are
+    /// more.
     pub async fn erasures(
         &self,
         caller: &Caller,
@@ -497,7 +517,7 @@ impl Engine {
         ))
     }
 
-    /// One report, word for word as it was signed.
+    /// Returns one report, byte for byte as it was signed.
     pub async fn erasure(
         &self,
         caller: &Caller,
@@ -515,12 +535,14 @@ impl Engine {
 }
 
 impl Done {
+    /// Whether anything was erased.
     fn has_changed(&self) -> bool {
         !(self.erased.is_empty()
             && self.archives.is_empty()
             && self.own.erased + self.own.archives == 0)
     }
 
+    /// Adds the counts and ids of a part.
     fn take(&mut self, part: Report) {
         self.erased.extend(part.erased);
         self.revived.extend(part.revived);
@@ -529,7 +551,7 @@ impl Done {
         self.commitments += part.commitments.unwrap_or(0);
     }
 
-    /// Notes what a transaction over these entries did.
+    /// Adds what a transaction over these entries erases.
     fn note(&mut self, engine: &Engine, page: &[Traced], trace: &Trace, archives: &[Distilled]) {
         for entry in page.iter().filter(|entry| !entry.erased) {
             match entry.memory_ref.owner() {
@@ -557,11 +579,12 @@ impl Done {
         self.note_archives(archives);
     }
 
+    /// Adds erased archives; those of single users' memories are only counted.
     fn note_archives(&mut self, archives: &[Distilled]) {
-        let (shared, own): (Vec<&Distilled>, Vec<&Distilled>) =
-            archives.iter().partition(|one| one.is_indexed());
+        let (shared, private): (Vec<&Distilled>, Vec<&Distilled>) =
+            archives.iter().partition(|archive| archive.is_indexed());
         self.archives
-            .extend(shared.iter().map(|one| one.sha256.clone()));
-        self.own.archives += own.len() as u64;
+            .extend(shared.iter().map(|archive| archive.sha256.clone()));
+        self.own.archives += private.len() as u64;
     }
 }

@@ -1,5 +1,5 @@
-//! The erasure report: what was erased, in ids and digests, signed by the host so that whoever
-//! keeps it can show it.
+//! The erasure report: what was erased, as ids and digests, signed by the host so that anyone who
+//! keeps the report can prove it.
 
 use crate::engine::{Engine, HostKey};
 use crate::error::EngineError;
@@ -11,29 +11,29 @@ use remem_store::Traced;
 use ring::signature::{ED25519, Ed25519KeyPair, KeyPair, UnparsedPublicKey};
 use serde_json::{Map, Value, json};
 
-/// What the signature is made with.
+/// Name of the signature algorithm in reports.
 const ALGORITHM: &str = "Ed25519";
 
-/// An erased entry.
+/// One erased entry, as the report names it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Erased {
-    /// Its memory.
+    /// The memory that the entry was in.
     pub memory_ref: String,
-    /// Its name.
+    /// The id of the entry.
     pub id: String,
-    /// Keyed digest of what it held: this host can tell whether a text was the one, nobody can
-    /// guess it.
+    /// Keyed digest of the erased text: this host can check whether a given text was erased, and
+    /// the text cannot be guessed from the digest.
     pub content_hash: String,
 }
 
-/// How much a forget did in memories of single users.
+/// Counts of what was erased in memories of single users.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Own {
-    /// Entries.
+    /// Number of erased entries.
     pub erased: u64,
-    /// Entries that stand by themselves again.
+    /// Number of entries that are live again, because the entry they were merged into is gone.
     pub revived: u64,
-    /// Archives.
+    /// Number of erased archives.
     pub archives: u64,
 }
 
@@ -45,40 +45,43 @@ impl Own {
     }
 }
 
-/// What a forget did.
+/// The report of one erasure.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Report {
-    /// Its name.
+    /// The id of the report.
     pub id: String,
-    /// Whose memory.
+    /// The tenant whose data was erased.
     pub tenant: String,
-    /// When, RFC 3339.
+    /// When it was erased, in RFC 3339.
     pub at: String,
     /// The first four bytes of the subject's digest.
     pub subject: String,
-    /// The entries.
+    /// The erased entries of shared memories.
     pub erased: Vec<Erased>,
-    /// Entries that had been merged into one of those and stand by themselves again.
+    /// Entries of shared memories that had been merged into an erased one and are live again.
     pub revived: Vec<(String, String)>,
     /// Digests of the archives whose bytes are gone.
     pub archives: Vec<String>,
-    /// What of these was in memories of single users: counted with the others, and named nowhere.
+    /// Counts for memories of single users. They are part of the totals, but their entries are not
+    /// named.
     pub own: Own,
-    /// Commitments that had not ended and went with the entries; absent in reports from before
-    /// there were any.
+    /// Number of open commitments that ended with the entries; absent in reports from before there
+    /// were commitments.
     pub commitments: Option<u64>,
-    /// Until when copies of the storage may hold it, if the operator said how long they are kept.
+    /// When the last backup that may contain the text is deleted, if the operator configured how
+    /// long backups are kept.
     pub backups_until: Option<String>,
 }
 
-/// A report with the host's word for it.
+/// A report with the host's signature.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SignedReport {
-    /// What was done.
+    /// The report that is signed.
     pub report: Report,
-    /// The host's public key, base64; empty if it is not signed.
+    /// The host's public key in base64; empty if the report is not signed.
     pub public_key: String,
-    /// Over the report's canonical bytes, base64; empty if it is not signed.
+    /// The signature over the report's canonical bytes in base64; empty if the report is not
+    /// signed.
     pub signature: String,
 }
 
@@ -94,12 +97,13 @@ impl Erased {
     }
 }
 
-/// What backups hold is not this host's to erase; the report says until when, or who has to know.
+/// This host cannot erase backups: the report states until when they exist, or that this is
+/// unknown.
 const NO_BACKUPS: &str = "this host was not told how long copies of its storage are kept: copies made before `at` hold the text";
 const REPLAYS: &str = "what ended runs recorded of their reads is kept for their replays until the runs themselves are removed";
 
 impl Report {
-    /// The report as it is kept, sent and signed.
+    /// The report as JSON, as it is stored, sent and signed.
     #[must_use]
     pub fn to_map(&self) -> Map<String, Value> {
         let erased = |one: &Erased| json!({"memoryRef": one.memory_ref, "id": one.id, "contentHash": one.content_hash});
@@ -125,7 +129,7 @@ impl Report {
             "backups": backups,
             "kept": REPLAYS,
         });
-        // A report from before has no such count, or its signature would not hold any more.
+        // An older report must keep its form without this count, or its signature would be invalid.
         if let Some(commitments) = sabotage!(
             "old-erasure-reports-are-changed",
             self.commitments,
@@ -136,6 +140,7 @@ impl Report {
         value.as_object().cloned().unwrap_or_default()
     }
 
+    /// Reads the JSON of a stored report.
     pub(super) fn from_map(map: &Map<String, Value>) -> Option<Report> {
         let text =
             |value: &Value, name: &str| value.get(name).and_then(Value::as_str).map(str::to_owned);
@@ -148,7 +153,7 @@ impl Report {
                 content_hash: text(one, "contentHash")?,
             })
         };
-        // What is counted and not named was in memories of single users.
+        // What is counted but not named was in memories of single users.
         let counted = |name: &str| {
             map.get("counts")
                 .and_then(|counts| counts.get(name))
@@ -185,6 +190,7 @@ impl Report {
         })
     }
 
+    /// The report without a signature, for dry runs.
     pub(super) fn unsigned(self) -> SignedReport {
         SignedReport {
             report: self,
@@ -193,6 +199,7 @@ impl Report {
         }
     }
 
+    /// Signs the report with the host's key.
     pub(super) fn sign(self, key: &HostKey) -> SignedReport {
         let pair = key_pair(key);
         let signature = STANDARD.encode(pair.sign(canonical(self.to_map()).as_bytes()).as_ref());
@@ -204,13 +211,14 @@ impl Report {
     }
 }
 
+/// The host's key pair for reports, derived from its secret.
 fn key_pair(key: &HostKey) -> Ed25519KeyPair {
     let seed = key.derive("remembrancer erasure report v1");
     Ed25519KeyPair::from_seed_unchecked(&seed).expect("32 bytes are a seed")
 }
 
 impl SignedReport {
-    /// As it is kept and sent.
+    /// The signed report as JSON, as it is stored and sent.
     #[must_use]
     pub fn to_map(&self) -> Map<String, Value> {
         let mut map = self.report.to_map();
@@ -221,7 +229,7 @@ impl SignedReport {
         map
     }
 
-    /// Reads what `to_map` wrote.
+    /// Reads the JSON that `to_map` wrote.
     #[must_use]
     pub fn from_map(map: &Map<String, Value>) -> Option<SignedReport> {
         let part = |name: &str| {
@@ -239,7 +247,8 @@ impl SignedReport {
     }
 }
 
-/// What is signed: keys in order, no spaces, the same bytes wherever it is written.
+/// The bytes that are signed: JSON with sorted keys and no spaces, the same wherever it is
+/// serialised.
 fn canonical(report: Map<String, Value>) -> String {
     fn sorted(value: Value) -> Value {
         match value {
@@ -258,15 +267,15 @@ fn canonical(report: Map<String, Value>) -> String {
     sorted(Value::Object(report)).to_string()
 }
 
-/// The public key that a report brings along, base64.
+/// The public key that a report contains, in base64.
 #[must_use]
 pub fn key_of(report: &Map<String, Value>) -> Option<&str> {
     report.get("signature")?.get("publicKey")?.as_str()
 }
 
-/// Whether the report says, word for word, what the holder of `public_key` (base64) signed. The
-/// signature covers all of it but itself and `changed`, which the answer to a forget puts beside
-/// it.
+/// Verifies that the holder of `public_key` (base64) signed the report exactly as it is. The
+/// signature covers all fields except itself and `changed`, which the answer to a forget request
+/// adds.
 #[must_use]
 pub fn verify(report: &Map<String, Value>, public_key: &str) -> bool {
     let signature = report
@@ -290,12 +299,13 @@ pub fn verify(report: &Map<String, Value>, public_key: &str) -> bool {
 }
 
 impl Engine {
-    /// The key that reports of this host are checked with, base64.
+    /// The public key that reports of this host are verified with, in base64.
     #[must_use]
     pub fn report_key(&self) -> String {
         STANDARD.encode(key_pair(&self.parts.key).public_key().as_ref())
     }
 
+    /// Builds the report of an erasure.
     pub(super) async fn report(
         &self,
         tenant: &TenantId,
@@ -306,7 +316,7 @@ impl Engine {
         let until = self
             .parts
             .backups_kept_ms
-            .map(|kept| now.plus_ms(kept).rfc3339());
+            .map(|backup_ms| now.plus_ms(backup_ms).rfc3339());
         Ok(Report {
             id: done.id.clone(),
             tenant: tenant.as_str().to_owned(),

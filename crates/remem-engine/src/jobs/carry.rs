@@ -1,7 +1,6 @@
-//! Carries jobs on: takes them up one after the other under the lease of their pass, has the work
-//! done, and writes down how it ended. Every write depends on the lease and on the record being as
-//! it was: what a paused process still wants to say about a job that another one took up is
-//! refused.
+//! Runs jobs: claims them one after the other under the lease of their pass, calls the pass, and
+//! records the result. Every write depends on the lease and on the version of the record: what a
+//! paused process still writes about a job that another one has claimed is refused.
 
 use super::work::{Held, Job, Stop, WorkError, WorkReport, version_of};
 use super::{JobFault, JobInfo, JobState, active_prefix};
@@ -15,16 +14,17 @@ use remem_core::{
 use remem_store::StoreError;
 use serde_json::{Map, Value, json};
 
-/// Jobs of one activation.
+/// Jobs run by one activation, at most.
 const JOBS_MAX: u32 = 100;
-/// How often the end of a job is written before it is left to whoever takes it up next.
+/// How often the end of a job is written before that is left to the next process that claims the
+/// job.
 const TRIES: u32 = 6;
-/// After so many attempts that ended with an error, a job has failed.
+/// A job fails for good after this many attempts that ended with an error.
 const FAILURES_MAX: u32 = 5;
-/// How long after the first such attempt the next is made; each later wait is twice as long.
+/// Delay before the second attempt; it doubles with each further one.
 const RETRY_MS: i64 = 5_000;
 
-/// A job that has not ended.
+/// Whether the pass has a job that has not ended.
 pub(crate) async fn worth(
     engine: &Engine,
     pass: &Pass,
@@ -38,15 +38,16 @@ pub(crate) async fn worth(
         .is_empty())
 }
 
-/// One activation: the jobs that are due, oldest first.
+/// Runs the jobs of a pass that are due, oldest first. Without a lease (in a dry run) it only
+/// counts them.
 pub(crate) async fn run(
     engine: &Engine,
     pass: &'static Pass,
     tenant: &TenantId,
-    held: Option<&Held>,
+    lease: Option<&Held>,
 ) -> Result<PassReport, EngineError> {
     let mut report = PassReport::default();
-    let Some(held) = held else {
+    let Some(lease) = lease else {
         let waiting = engine.active_jobs(tenant, pass.name).await?.len() as u64;
         return Ok(PassReport {
             examined: waiting,
@@ -67,66 +68,67 @@ pub(crate) async fn run(
             report.more = left && n > JOBS_MAX;
             return Ok(report);
         };
-        let carried = carry(engine, pass, tenant, held, job).await?;
-        report.examined += carried.examined;
-        report.changed += carried.changed;
+        let work_report = carry(engine, pass, tenant, lease, job).await?;
+        report.examined += work_report.examined;
+        report.changed += work_report.changed;
     }
     Ok(report)
 }
 
-/// Takes one job up and does it. What comes of it is in its record; an error is one of the store.
+/// Claims one job and runs it. Its outcome is stored in its record; an error means that the store
+/// failed.
 async fn carry(
     engine: &Engine,
     pass: &'static Pass,
     tenant: &TenantId,
-    held: &Held,
+    lease: &Held,
     job: JobInfo,
 ) -> Result<WorkReport, EngineError> {
-    let Some(job) = take_up(engine, tenant, held, job).await? else {
+    let Some(job) = take_up(engine, tenant, lease, job).await? else {
         return Ok(WorkReport::default());
     };
     let begun = engine.now();
     let (job, result) = if job.cancelling {
         (job, Err(Stop::Cancelled.into()))
     } else {
-        perform(engine, pass, tenant, held, job).await
+        perform(engine, pass, tenant, lease, job).await
     };
     let report = result.as_ref().map(WorkReport::clone).unwrap_or_default();
     measure(engine, tenant, pass, &result, begun);
-    conclude(engine, tenant, held, job, &result).await?;
+    conclude(engine, tenant, lease, job, &result).await?;
     Ok(report)
 }
 
-/// As `carry`, for somebody who waits for the answer.
+/// Runs one job as `run_job` does, for a caller who waits for the result.
 pub(super) async fn work_now(
     engine: &Engine,
     pass: &'static Pass,
     tenant: &TenantId,
-    held: &Held,
+    lease: &Held,
     job: JobInfo,
 ) -> Result<WorkReport, WorkError> {
-    let Some(job) = take_up(engine, tenant, held, job).await? else {
+    let Some(job) = take_up(engine, tenant, lease, job).await? else {
         return Err(Stop::Fenced.into());
     };
     let begun = engine.now();
-    let (job, result) = perform(engine, pass, tenant, held, job).await;
+    let (job, result) = perform(engine, pass, tenant, lease, job).await;
     measure(engine, tenant, pass, &result, begun);
-    // Who waits is told of the error and may try again: nobody else should.
+    // The waiting caller gets the error and may try again: so the job must not be retried.
     let failures = if result.is_err() {
         FAILURES_MAX
     } else {
         job.failures
     };
-    conclude(engine, tenant, held, JobInfo { failures, ..job }, &result).await?;
+    conclude(engine, tenant, lease, JobInfo { failures, ..job }, &result).await?;
     result
 }
 
-/// Writes down that this process is at it. `None`: somebody changed the record meanwhile, so it is
-/// looked at again.
+/// Claims a job: records that this process works on it. `None` if the record was changed meanwhile,
+/// so that it must be read again.
 async fn take_up(
     engine: &Engine,
     tenant: &TenantId,
-    held: &Held,
+    lease: &Held,
     mut job: JobInfo,
 ) -> Result<Option<JobInfo>, EngineError> {
     let now = engine.now_for(tenant).await?;
@@ -135,13 +137,13 @@ async fn take_up(
     } else {
         Precondition::Version(job.version)
     };
-    let first = job.started_at.is_none();
+    let is_first_attempt = job.started_at.is_none();
     (job.state, job.not_before, job.started_at) =
         (JobState::Running, None, job.started_at.or(Some(now)));
     job.attempts = job.attempts.saturating_add(1);
-    let batch = Batch::new(tenant.clone(), now).fenced(Some(held.fence.clone()));
+    let batch = Batch::new(tenant.clone(), now).fenced(Some(lease.fence.clone()));
     let mut batch = batch.set(RecordKind::Job, job.key(), precondition, job.body());
-    if first {
+    if is_first_attempt {
         let memory_ref = job
             .memory_ref
             .as_ref()
@@ -162,12 +164,12 @@ async fn take_up(
     }
 }
 
-/// The work itself, over one memory or one after the other.
+/// Calls the pass for the job's memory, or for all memories of the tenant one after the other.
 async fn perform(
     engine: &Engine,
     pass: &'static Pass,
     tenant: &TenantId,
-    held: &Held,
+    lease: &Held,
     mut job: JobInfo,
 ) -> (JobInfo, Result<WorkReport, WorkError>) {
     if let Some(memory_ref) = job.memory_ref.clone() {
@@ -175,7 +177,7 @@ async fn perform(
             engine,
             pass,
             Scope::new(tenant.clone(), memory_ref).as_host(),
-            held,
+            lease,
             job,
         )
         .await;
@@ -194,37 +196,39 @@ async fn perform(
                 engine,
                 pass,
                 Scope::new(tenant.clone(), memory_ref.clone()).as_host(),
-                held,
+                lease,
                 job,
             )
             .await;
             job = done;
-            let kept = match result {
-                Ok(report) => keep(engine, tenant, held, &mut job, memory_ref, report).await,
+            let saved = match result {
+                Ok(report) => keep(engine, tenant, lease, &mut job, memory_ref, report).await,
                 Err(error) => Err(error),
             };
-            if let Err(error) = kept {
+            if let Err(error) = saved {
                 return (job, Err(error));
             }
         }
     }
 }
 
+/// Calls the pass for one memory.
 async fn one(
     engine: &Engine,
     pass: &'static Pass,
     scope: Scope,
-    held: &Held,
+    lease: &Held,
     info: JobInfo,
 ) -> (JobInfo, Result<WorkReport, WorkError>) {
     let Over::Memory { work, .. } = pass.over else {
         return (info, Err(EngineError::NotFound("pass").into()));
     };
-    let job = Job::new(engine, scope, info, Mode::Apply, Some(held));
+    let job = Job::new(engine, scope, info, Mode::Apply, Some(lease));
     let result = work(engine, &job).await;
     (job.into_info(), result)
 }
 
+/// The counts of the memories that are done already.
 fn so_far(job: &JobInfo) -> WorkReport {
     WorkReport {
         examined: job.examined,
@@ -233,26 +237,26 @@ fn so_far(job: &JobInfo) -> WorkReport {
     }
 }
 
-/// One memory more is done: written down, so that whoever takes the job up goes on after it.
+/// Records that one more memory is done, so that a later attempt continues after it.
 async fn keep(
     engine: &Engine,
     tenant: &TenantId,
-    held: &Held,
+    lease: &Held,
     job: &mut JobInfo,
     memory_ref: MemoryRef,
     report: WorkReport,
 ) -> Result<(), WorkError> {
-    let counted = WorkReport {
+    let one_memory = WorkReport {
         detail: json!({"memories": 1})
             .as_object()
             .cloned()
             .unwrap_or_default(),
         ..WorkReport::default()
     };
-    let sum = so_far(job).and(counted).and(report);
+    let sum = so_far(job).and(one_memory).and(report);
     (job.examined, job.changed, job.detail, job.after) =
         (sum.examined, sum.changed, sum.detail, Some(memory_ref));
-    save(engine, tenant, held, job).await?;
+    save(engine, tenant, lease, job).await?;
     if job.cancelling {
         Err(Stop::Cancelled.into())
     } else {
@@ -260,22 +264,22 @@ async fn keep(
     }
 }
 
-/// Writes an active job's record as it is now. A caller who cancels meanwhile is heard; who took
-/// the job up is left alone.
+/// Writes the record of an active job, or moves it to the ended ones. A cancellation requested
+/// meanwhile is taken over into `job`; if another process has claimed the job, fails with `Fenced`.
 async fn save(
     engine: &Engine,
     tenant: &TenantId,
-    held: &Held,
+    lease: &Held,
     job: &mut JobInfo,
 ) -> Result<(), WorkError> {
     let before = JobInfo {
         state: JobState::Running,
         ..job.clone()
     };
-    let mut failed = StoreError::Busy;
+    let mut last_error = StoreError::Busy;
     for _ in 0..TRIES {
         let now = engine.now_for(tenant).await?;
-        let batch = Batch::new(tenant.clone(), now).fenced(Some(held.fence.clone()));
+        let batch = Batch::new(tenant.clone(), now).fenced(Some(lease.fence.clone()));
         let batch = if job.state.has_ended() {
             ended(
                 batch,
@@ -299,30 +303,30 @@ async fn save(
                 return Ok(());
             }
             Err(error @ (StoreError::Conflict | StoreError::Busy | StoreError::Unavailable(_))) => {
-                failed = error
+                last_error = error
             }
             Err(other) => return Err(other.into()),
         }
-        // It may have been written although the answer says otherwise.
+        // The commit may have succeeded although it returned an error: read the record.
         match engine.find_job(tenant, &job.id).await {
-            Ok(Some(found))
-                if found.state.has_ended()
-                    && found.state == job.state
-                    && found.attempts == job.attempts =>
+            Ok(Some(stored))
+                if stored.state.has_ended()
+                    && stored.state == job.state
+                    && stored.attempts == job.attempts =>
             {
                 return Ok(());
             }
-            Ok(Some(found)) if !found.state.has_ended() && found.attempts == job.attempts => {
-                (job.version, job.cancelling) = (found.version, found.cancelling);
+            Ok(Some(stored)) if !stored.state.has_ended() && stored.attempts == job.attempts => {
+                (job.version, job.cancelling) = (stored.version, stored.cancelling);
             }
             Ok(_) => return Err(Stop::Fenced.into()),
             Err(_) => {}
         }
     }
-    Err(failed.into())
+    Err(last_error.into())
 }
 
-/// Moves a job to those that have ended, and tells of it if it had begun.
+/// Moves a job's record to the ended ones, with an event if the job was ever started.
 pub(super) fn ended(batch: Batch, active: &JobInfo, ended: JobInfo) -> Batch {
     let batch = batch.unset(
         RecordKind::Job,
@@ -352,11 +356,11 @@ pub(super) fn ended(batch: Batch, active: &JobInfo, ended: JobInfo) -> Batch {
     }))
 }
 
-/// Writes down how an attempt ended.
+/// Records how an attempt ended: done, failed, cancelled, or queued again.
 async fn conclude(
     engine: &Engine,
     tenant: &TenantId,
-    held: &Held,
+    lease: &Held,
     mut job: JobInfo,
     result: &Result<WorkReport, WorkError>,
 ) -> Result<(), EngineError> {
@@ -383,14 +387,14 @@ async fn conclude(
         job.ended_at = Some(now);
         engine.has_work(crate::passes::jobs::NAME, tenant);
     }
-    match save(engine, tenant, held, &mut job).await {
+    match save(engine, tenant, lease, &mut job).await {
         Ok(()) | Err(WorkError::Stopped(_)) => Ok(()),
         Err(WorkError::Failed(error)) => Err(error),
         Err(WorkError::Refused { .. }) => Err(EngineError::NotFound("pass")),
     }
 }
 
-/// What failed may go well later, a few times.
+/// Queues a failed job for another attempt, or marks it as failed after [`FAILURES_MAX`] failures.
 fn retry(job: &mut JobInfo, error: &EngineError, now: Timestamp) {
     job.failures = job.failures.saturating_add(1);
     job.error = Some(JobFault {
@@ -405,6 +409,7 @@ fn retry(job: &mut JobInfo, error: &EngineError, now: Timestamp) {
     job.not_before = Some(now.plus_ms(RETRY_MS << (job.failures - 1)));
 }
 
+/// Records the status, metrics and log line of an attempt.
 fn measure(
     engine: &Engine,
     tenant: &TenantId,

@@ -1,4 +1,4 @@
-//! What callers do with jobs: start, look, list, cancel; and have work done while they wait.
+//! Operations on jobs: start, get, list, cancel, dry runs, and jobs that the caller waits for.
 
 use super::work::{Held, Job, WorkError, WorkReport};
 use super::{
@@ -16,34 +16,34 @@ use remem_core::{
 use remem_store::{Outcome, ReadAt, StoreError};
 use serde_json::{Map, Value};
 
-/// Whoever carries the job on may write its record at the same time.
+/// How often a conflicting commit is retried: the process that runs the job writes the same record.
 const TRIES: u32 = 16;
-/// Records read at once.
+/// Records read with one query.
 const PAGE: u32 = 100;
 
-/// The answer to a start.
+/// The result of starting a job.
 #[derive(Clone, Debug)]
 pub struct Started {
-    /// The job: a new one, or one that waits already and does the same.
+    /// The new job, or a queued one that is equivalent.
     pub job: JobInfo,
-    /// It repeats an earlier answer.
+    /// Whether this repeats the answer to an earlier request with the same idempotency key.
     pub replayed: bool,
 }
 
-/// Which jobs a list shows.
+/// The filter of a list of jobs.
 #[derive(Clone, Debug, Default)]
 pub struct JobQuery {
-    /// Of this pass.
+    /// Only jobs of this pass.
     pub pass: Option<String>,
-    /// In this state.
+    /// Only jobs in this state.
     pub state: Option<JobState>,
-    /// Asked for before this one.
+    /// Only jobs that were requested before the job with this id.
     pub after: Option<String>,
-    /// How many; see `Policy::list_limit`.
+    /// Number of jobs wanted; see `Policy::list_limit`.
     pub limit: Option<u32>,
 }
 
-/// The pass of that name, if it works over memories.
+/// Finds a pass by its name; fails unless it works on memories.
 pub(crate) fn memory_pass(name: &str) -> Result<&'static Pass, EngineError> {
     registry::find(name)
         .filter(|pass| matches!(pass.over, Over::Memory { .. }))
@@ -51,8 +51,8 @@ pub(crate) fn memory_pass(name: &str) -> Result<&'static Pass, EngineError> {
 }
 
 impl Engine {
-    /// Has a pass work over a memory, or over all of the tenant's, as soon as it can. One that
-    /// waits already and does the same is answered with instead of a second one.
+    /// Queues a job for a memory, or for all memories of the tenant. If an equivalent job is queued
+    /// already, returns that one instead of a second one.
     pub async fn start_job(
         &self,
         caller: &Caller,
@@ -67,7 +67,7 @@ impl Engine {
             .await
     }
 
-    /// The same for a memory that need not be the caller's.
+    /// Queues a job as [`Engine::start_job`] does, for a memory that need not be the caller's.
     pub(crate) async fn ask_for(
         &self,
         caller: &Caller,
@@ -90,7 +90,7 @@ impl Engine {
                         replayed: false,
                     });
                 }
-                // Written as it is, so that the key is remembered with it.
+                // Write the existing job unchanged, so that the idempotency key is stored with it.
                 Some(job) => (job.clone(), Precondition::Version(job.version)),
                 None => (wanted.clone(), Precondition::Absent),
             };
@@ -126,19 +126,20 @@ impl Engine {
         Err(EngineError::Store(StoreError::Busy))
     }
 
-    /// A job that could be kept: its memory's name holds no secret, and its options are the pass's.
+    /// Builds a job after checking that the memory's name holds no secret and that the pass has
+    /// these options.
     pub(crate) async fn new_job(
         &self,
         tenant: &TenantId,
         pass: &'static Pass,
         memory_ref: Option<MemoryRef>,
-        given: Map<String, Value>,
+        job_options: Map<String, Value>,
         trigger: Trigger,
     ) -> Result<JobInfo, EngineError> {
         let Over::Memory { options: specs, .. } = pass.over else {
             return Err(EngineError::NotFound("pass"));
         };
-        let given = options::check(specs, given)?;
+        let job_options = options::check(specs, job_options)?;
         if let Some(memory_ref) = &memory_ref {
             check_name(
                 self.rules(tenant).await?.redactor(),
@@ -150,12 +151,13 @@ impl Engine {
         let id = fresh_id(now, &self.parts.ids.holder());
         Ok(JobInfo {
             memory_ref,
-            options: given,
+            options: job_options,
             ..JobInfo::new(pass.name, trigger, now, id)
         })
     }
 
-    /// A job that waits and does the same; refuses where too many wait.
+    /// Finds a queued job with the same memory and options. Fails if there is none and the tenant
+    /// has too many active jobs already.
     pub(crate) async fn equal_job(
         &self,
         tenant: &TenantId,
@@ -186,7 +188,7 @@ impl Engine {
         Ok(None)
     }
 
-    /// The jobs of a pass that have not ended, oldest first.
+    /// Returns the jobs of a pass that have not ended, oldest first.
     pub(crate) async fn active_jobs(
         &self,
         tenant: &TenantId,
@@ -201,6 +203,7 @@ impl Engine {
         Ok(records.iter().filter_map(JobInfo::read).collect())
     }
 
+    /// Finds a job by its id, whether it has ended or not.
     pub(crate) async fn find_job(
         &self,
         tenant: &TenantId,
@@ -209,8 +212,8 @@ impl Engine {
         if id.len() > 64 || !id.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_') {
             return Ok(None);
         }
-        // Those that have not ended come first, and once more at the end: it may move from one
-        // place to the other meanwhile.
+        // Active keys are tried before the ended one, because a job moves in that direction
+        // meanwhile.
         let active = memory_passes().map(|pass| format!("{}{id}", active_prefix(pass.name)));
         for key in active.chain([ended_key(id)]) {
             let record = self
@@ -225,7 +228,7 @@ impl Engine {
         Ok(None)
     }
 
-    /// One job.
+    /// Returns one job that the caller may see.
     pub async fn job(&self, caller: &Caller, id: &str) -> Result<JobInfo, EngineError> {
         caller.require(Permission::MemoryAdmin)?;
         self.find_job(caller.tenant(), id)
@@ -234,7 +237,7 @@ impl Engine {
             .ok_or(EngineError::NotFound("job"))
     }
 
-    /// The tenant's jobs, newest first, and whether there are more.
+    /// Returns the tenant's jobs, newest first, and whether there are more.
     pub async fn jobs(
         &self,
         caller: &Caller,
@@ -278,14 +281,14 @@ impl Engine {
             }
         }
         found.sort_by(|a, b| b.id.cmp(&a.id));
-        // One that ended between the two looks is there twice.
+        // A job that ended between the two reads is in the list twice.
         found.dedup_by(|a, b| a.id == b.id);
         let more = found.len() > limit;
         found.truncate(limit);
         Ok((found, more))
     }
 
-    /// Stops a job: at once if it waits, with its next page if it is under way.
+    /// Cancels a job: at once if it is queued, with its next report of progress if it is running.
     pub async fn cancel_job(&self, caller: &Caller, id: &str) -> Result<JobInfo, EngineError> {
         caller.require(Permission::MemoryAdmin)?;
         let tenant = caller.tenant();
@@ -312,7 +315,7 @@ impl Engine {
                     },
                 )
             } else {
-                let asked = JobInfo {
+                let cancelling = JobInfo {
                     cancelling: true,
                     ..job.clone()
                 };
@@ -320,7 +323,7 @@ impl Engine {
                     RecordKind::Job,
                     job.key(),
                     Precondition::Version(job.version),
-                    asked.body(),
+                    cancelling.body(),
                 )
             };
             match self.parts.store.commit(batch).await {
@@ -335,7 +338,8 @@ impl Engine {
         Err(EngineError::Store(StoreError::Busy))
     }
 
-    /// Says what a pass would do to a memory, or to all of the tenant's. Leaves no trace.
+    /// Reports what a pass would do to a memory, or to all memories of the tenant, without writing
+    /// anything.
     pub async fn dry_run(
         &self,
         caller: &Caller,
@@ -373,14 +377,14 @@ impl Engine {
                 return Ok(report);
             };
             for memory_ref in memories {
-                let one = Job::new(
+                let job_context = Job::new(
                     self,
                     Scope::new(tenant.clone(), memory_ref).as_host(),
                     job.clone(),
                     Mode::DryRun,
                     None,
                 );
-                report = report.and(work(self, &one).await.map_err(refusal)?);
+                report = report.and(work(self, &job_context).await.map_err(refusal)?);
             }
             if job.memory_ref.is_some() {
                 return Ok(report);
@@ -389,8 +393,8 @@ impl Engine {
         }
     }
 
-    /// Names of the memories that are the tenant's, in order. Those of one user are worked on when
-    /// that user says so.
+    /// Returns one page of names of the tenant's shared memories, in order. Memories of one user
+    /// are only worked on when that user starts a job.
     pub(crate) async fn memories_after(
         &self,
         tenant: &TenantId,
@@ -413,8 +417,8 @@ impl Engine {
             .collect())
     }
 
-    /// Has a pass work while the caller waits, after any other activation of it that is under way.
-    /// Leaves a job behind that tells of it; after a crash that job is taken up like any other.
+    /// Runs a pass and waits for its result, after any other activation of it. The job's record
+    /// stays; after a crash the job is claimed again like any other.
     pub async fn work_now(
         &self,
         tenant: &TenantId,
@@ -427,20 +431,21 @@ impl Engine {
         let job = self
             .new_job(tenant, pass, memory_ref.cloned(), options, trigger)
             .await?;
-        let held = self.wait_for_lease(pass, tenant).await?;
-        let result = carry::work_now(self, pass, tenant, &held, job).await;
-        self.release(tenant, &held.fence).await;
+        let lease = self.wait_for_lease(pass, tenant).await?;
+        let result = carry::work_now(self, pass, tenant, &lease, job).await;
+        self.release(tenant, &lease.fence).await;
         result
     }
 
+    /// Takes the lease of a pass, waiting for its current holder.
     async fn wait_for_lease(
         &self,
         pass: &'static Pass,
         tenant: &TenantId,
     ) -> Result<Held, EngineError> {
         for _ in 0..registry::CLAIM_TRIES {
-            if let Some(held) = self.claim(pass, tenant).await? {
-                return Ok(held);
+            if let Some(lease) = self.claim(pass, tenant).await? {
+                return Ok(lease);
             }
             tokio::time::sleep(registry::CLAIM_AGAIN).await;
         }
@@ -448,13 +453,15 @@ impl Engine {
     }
 }
 
+/// The passes that work on memories.
 pub(crate) fn memory_passes() -> impl Iterator<Item = &'static Pass> {
     PASSES
         .iter()
         .filter(|pass| matches!(pass.over, Over::Memory { .. }))
 }
 
-/// A malformed name is refused: what waits for ever for a memory that cannot be helps nobody.
+/// Resolves an optional memory's name. A malformed name is refused: a job for a memory that cannot
+/// exist would never be of use.
 pub(crate) fn named(
     caller: &Caller,
     memory_ref: Option<&str>,
@@ -468,7 +475,7 @@ pub(crate) fn named(
         .transpose()
 }
 
-/// What a caller who waits is told.
+/// The error that a waiting caller gets for failed work.
 pub(crate) fn refusal(error: WorkError) -> EngineError {
     match error {
         WorkError::Refused { code, details } => EngineError::WorkRefused { code, details },
@@ -477,6 +484,7 @@ pub(crate) fn refusal(error: WorkError) -> EngineError {
     }
 }
 
+/// Digest of a request for a job, for its idempotency key.
 fn digest(job: &JobInfo) -> Digest {
     let mut digest = Digest::default();
     let pass = job.pass.as_bytes();
@@ -485,7 +493,7 @@ fn digest(job: &JobInfo) -> Digest {
         .as_ref()
         .map_or("", |memory_ref| memory_ref.as_str())
         .as_bytes();
-    // What is one user's begins with its name.
+    // The digest of a request about one user's memory must begin with the memory's name.
     let is_own = job
         .memory_ref
         .as_ref()
@@ -497,7 +505,7 @@ fn digest(job: &JobInfo) -> Digest {
     } {
         digest.part(part);
     }
-    // The names of a map are in order.
+    // Serialisation of a map is deterministic: its keys are sorted.
     digest.part(Value::Object(job.options.clone()).to_string().as_bytes());
     digest
 }

@@ -1,10 +1,10 @@
-//! Jobs: work that a pass is asked to do, or has done, over one memory or all of a tenant. This
-//! file has what a job is and how it is kept; `manage` has what callers do with jobs, `work` what
-//! the work itself is given, `carry` does them.
+//! Jobs: requests that a pass works on one memory, or on all memories of a tenant, and their
+//! outcomes. This file has the type of a job and its record; `manage` has the operations of
+//! callers, `work` what a pass is given to do a job with, `execute` runs the jobs.
 //!
-//! A job is one record. As long as it has not ended its key begins with `active/<pass>/`, oldest
-//! first, so that what is to be done is found without reading what was; then it moves to `ended/`,
-//! newest first.
+//! A job is one record. Until it has ended, its key begins with `active/<pass>/` and jobs sort
+//! oldest first, so that open jobs are found without reading the ended ones. Then it moves to
+//! `ended/`, newest first.
 
 pub(crate) mod carry;
 pub(crate) mod manage;
@@ -24,22 +24,22 @@ use remem_core::{
 };
 use serde_json::{Map, Value, json};
 
-/// Who asked for the work, in the protocol's words.
+/// The cause of a job, in the protocol's words.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Trigger {
-    /// A caller.
+    /// A caller requested the job.
     OnDemand,
-    /// A schedule.
+    /// A schedule came due.
     Scheduled,
-    /// The host itself.
+    /// The host started it by itself.
     HostManaged,
 }
 
 impl Trigger {
-    /// Every trigger.
+    /// Every trigger, for parsing and documentation.
     pub const ALL: [Trigger; 3] = [Trigger::OnDemand, Trigger::Scheduled, Trigger::HostManaged];
 
-    /// The stable name.
+    /// The stable name in records and answers.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -50,23 +50,23 @@ impl Trigger {
     }
 }
 
-/// How far a job has come.
+/// The state of a job, from queued to one of three ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum JobState {
-    /// It waits for its turn.
+    /// Waiting for an activation of its pass.
     Queued,
-    /// Somebody is at it, or was when the process ended.
+    /// In progress, or it was when the process that ran it ended.
     Running,
-    /// It ended well.
+    /// Ended without an error.
     Done,
-    /// It was given up.
+    /// Ended after an error that cannot be retried, or after too many attempts.
     Failed,
-    /// A caller stopped it.
+    /// Stopped by a caller.
     Cancelled,
 }
 
 impl JobState {
-    /// Every state.
+    /// Every state, for parsing and documentation.
     pub const ALL: [JobState; 5] = [
         JobState::Queued,
         JobState::Running,
@@ -75,7 +75,7 @@ impl JobState {
         JobState::Cancelled,
     ];
 
-    /// The stable name.
+    /// The stable name in records and answers.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -87,7 +87,7 @@ impl JobState {
         }
     }
 
-    /// The state of that name.
+    /// Parses the stable name of a state.
     #[must_use]
     pub fn parse(text: &str) -> Option<JobState> {
         JobState::ALL
@@ -95,80 +95,81 @@ impl JobState {
             .find(|state| state.as_str() == text)
     }
 
-    /// Whether nothing more happens to it.
+    /// Whether the job is finished: done, failed or cancelled.
     #[must_use]
     pub fn has_ended(self) -> bool {
         !matches!(self, JobState::Queued | JobState::Running)
     }
 }
 
-/// Why a job failed: a stable code, and facts without content.
+/// Why a job failed: a stable code, and details without content.
 #[derive(Clone, Debug, PartialEq)]
 pub struct JobFault {
-    /// For programs.
+    /// Stable error code for programs.
     pub code: String,
-    /// What helps to mend it.
+    /// Facts that help to find the cause.
     pub details: Map<String, Value>,
 }
 
-/// A job as it is kept and shown.
+/// A job as its record stores it and the API shows it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct JobInfo {
-    /// Its name; later ones sort after earlier ones.
+    /// The id of the job; ids of later jobs sort after those of earlier ones.
     pub id: String,
-    /// The pass.
+    /// The name of the pass that does the job.
     pub pass: &'static str,
-    /// The memory; all of the tenant's if absent.
+    /// The memory to work on; all memories of the tenant if absent.
     pub memory_ref: Option<MemoryRef>,
-    /// What the caller set, valid for the pass.
+    /// Options of the pass, already validated.
     pub options: Map<String, Value>,
-    /// Who asked.
+    /// The cause of the job.
     pub trigger: Trigger,
-    /// How far it has come.
+    /// The current state of the job.
     pub state: JobState,
-    /// What it is doing, in a word of the pass.
+    /// The current step, in a word of the pass.
     pub phase: String,
-    /// Things done in this phase …
+    /// Number of items done in this phase, of `total`.
     pub done: u64,
-    /// … of so many.
+    /// Number of items in this phase.
     pub total: u64,
-    /// Things looked at.
+    /// Number of things that were examined.
     pub examined: u64,
-    /// Things changed.
+    /// Number of things that were changed.
     pub changed: u64,
-    /// Counts and ids that the pass reports beside.
+    /// Further counts and ids that the pass reports.
     pub detail: Map<String, Value>,
-    /// Why it failed, or the latest attempt did.
+    /// The error of the last failed attempt.
     pub error: Option<JobFault>,
-    /// When it was asked for.
+    /// When the job was requested.
     pub requested_at: Timestamp,
-    /// When it was first taken up.
+    /// When the first attempt began.
     pub started_at: Option<Timestamp>,
-    /// When it ended.
+    /// When the job reached its final state.
     pub ended_at: Option<Timestamp>,
-    /// How often it was taken up.
+    /// Number of attempts, including the current one.
     pub attempts: u32,
-    /// How many of these ended with an error that may pass.
+    /// Number of attempts that ended with an error worth retrying.
     pub failures: u32,
-    /// A caller wants it to stop.
+    /// Whether a caller has requested cancellation of the running job.
     pub cancelling: bool,
-    /// Not to be taken up again before.
+    /// The earliest instant of the next attempt, after a failure.
     pub not_before: Option<Timestamp>,
-    /// Of a job over all memories: the last one that is done.
+    /// Of a job over all memories: the last memory that is done.
     pub(crate) after: Option<MemoryRef>,
-    /// The version of its record.
+    /// The version of the job's record.
     pub(crate) version: u64,
 }
 
-/// Where the jobs of a pass are that have not ended.
+/// Key prefix of the jobs of a pass that have not ended.
 pub(crate) fn active_prefix(pass: &str) -> String {
     format!("active/{pass}/")
 }
 
-/// Where all jobs are that have ended.
+/// Key prefix of all jobs that have ended.
 pub(crate) const ENDED: &str = "ended/";
 
-/// A fresh name: the time first, so that names sort by it and old ones are found by name alone.
+/// Makes a new job id. It begins with the time, so that ids sort by it and old jobs are found by id
+/// alone.
 pub(crate) fn fresh_id(now: Timestamp, holder: &str) -> String {
     let tail: Vec<char> = holder
         .chars()
@@ -183,12 +184,13 @@ pub(crate) fn fresh_id(now: Timestamp, holder: &str) -> String {
     )
 }
 
-/// What comes before every name of that instant or later.
+/// The smallest prefix of ids made at an instant: ids of that instant or later sort after it.
 pub(crate) fn id_at(at: Timestamp) -> String {
     format!("job_{:012x}", at.0.max(0))
 }
 
-/// The names turned round: later ones sort before earlier ones.
+/// The key of an ended job: the bytes of the id are complemented, so that later jobs sort before
+/// earlier ones.
 pub(crate) fn ended_key(id: &str) -> String {
     let turned: String = id
         .bytes()
@@ -198,7 +200,7 @@ pub(crate) fn ended_key(id: &str) -> String {
 }
 
 impl JobInfo {
-    /// One that nobody has begun with.
+    /// A queued job that has not been attempted.
     pub(crate) fn new(pass: &'static str, trigger: Trigger, now: Timestamp, id: String) -> JobInfo {
         JobInfo {
             id,
@@ -226,7 +228,7 @@ impl JobInfo {
         }
     }
 
-    /// Whether the caller may know of it.
+    /// Whether the caller may know that this job exists.
     pub(crate) fn is_shown_to(&self, caller: &Caller) -> bool {
         sabotage!(
             "anybody-sees-jobs",
@@ -237,7 +239,7 @@ impl JobInfo {
         )
     }
 
-    /// How long it took so far, or in all.
+    /// How long the job took, once it has ended.
     #[must_use]
     pub fn duration_ms(&self) -> Option<u64> {
         let started = self.started_at?;
@@ -245,6 +247,7 @@ impl JobInfo {
         u64::try_from(ended.0 - started.0).ok()
     }
 
+    /// The key of the job's record, which depends on whether it has ended.
     pub(crate) fn key(&self) -> String {
         if self.state.has_ended() {
             ended_key(&self.id)
@@ -253,7 +256,8 @@ impl JobInfo {
         }
     }
 
-    /// Reads a record; `None` if it is none that this version knows what to do with.
+    /// Reads a job from its record; `None` if this version does not know the pass, the trigger or
+    /// the state.
     pub(crate) fn read(record: &Record) -> Option<JobInfo> {
         let body = &record.body;
         let text = |name: &str| body.get(name).and_then(Value::as_str);
@@ -308,9 +312,9 @@ impl JobInfo {
         })
     }
 
-    /// Names, numbers and words of the host's own, and a memory's name that was held against the
-    /// rules when the job was made: kept as they are, since some look like a secret to whoever
-    /// looks hard.
+    /// The body of the job's record. It is stored without redaction: it holds only ids, numbers and
+    /// words of the host, and a memory's name that was checked for secrets when the job was made.
+    /// Some ids look like secrets to a strict detector.
     pub(crate) fn body(&self) -> RecordBody {
         let body = json!({
             "id": self.id,
@@ -339,7 +343,8 @@ impl JobInfo {
     }
 }
 
-/// A record of the host's own words, as it is.
+/// Builds the body of a record without redacting it, for records that hold only the host's own
+/// words and ids.
 pub(crate) fn own_words(body: Value) -> RecordBody {
     let policy = Policy {
         shapes: ShapePolicy::Off,

@@ -1,40 +1,40 @@
-//! What a caller may set when a pass works over a memory: one row an option, and the check of what
-//! was sent.
+//! The options of passes over memories: their specification, and the validation of what a caller
+//! sent.
 
 use remem_core::Rejection;
 use serde_json::{Map, Value};
 
-/// An option of a pass.
+/// The specification of one option of a pass.
 #[derive(Clone, Copy, Debug)]
 pub struct OptionSpec {
-    /// Its name.
+    /// The name of the option in requests.
     pub name: &'static str,
-    /// What it takes.
+    /// The type of its value.
     pub kind: OptionKind,
-    /// What it does, in a line.
+    /// A description of one line, shown to users.
     pub doc: &'static str,
-    /// What is said about a value that it does not take, as the end of a sentence.
+    /// The error for an invalid value, as the end of a sentence.
     pub rule: &'static str,
 }
 
-/// What an option takes.
+/// The type of an option's value.
 #[derive(Clone, Copy, Debug)]
 pub enum OptionKind {
     /// A whole number in a range, both ends included.
     Integer {
-        /// At the least.
+        /// The smallest valid value.
         min: u64,
-        /// At the most.
+        /// The largest valid value.
         max: u64,
     },
-    /// One of these words.
+    /// A string that is one of these words.
     Word(&'static [&'static str]),
-    /// True or false.
+    /// A boolean, true or false.
     Flag,
 }
 
 impl OptionKind {
-    /// Its name for programs.
+    /// The JSON type of this kind in the API.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -44,6 +44,7 @@ impl OptionKind {
         }
     }
 
+    /// Whether a value is valid for this type.
     fn takes(self, value: &Value) -> bool {
         match self {
             OptionKind::Integer { min, max } => value
@@ -55,7 +56,8 @@ impl OptionKind {
     }
 }
 
-/// Refuses what the pass does not take. `null` is as good as absent.
+/// Validates options against their specifications: unknown names and invalid values are refused,
+/// and a `null` counts as absent.
 pub fn check(
     specs: &'static [OptionSpec],
     mut options: Map<String, Value>,

@@ -1,4 +1,5 @@
-//! How passes are doing for a tenant: what ran last, what is under way, what waits, what is due.
+//! The status of passes for a tenant: the last activation, running and queued jobs, and the next
+//! schedule.
 
 use super::{ENDED, JobInfo, JobState};
 use crate::caller::Caller;
@@ -7,27 +8,27 @@ use crate::error::EngineError;
 use crate::registry::{Over, PASSES, Pass, PassStatus};
 use remem_core::{Permission, RecordKind, Timestamp};
 
-/// How a pass is doing.
+/// The status of one pass for a tenant.
 pub struct PassOverview {
-    /// Its row.
+    /// The pass's row in `PASSES`.
     pub pass: &'static Pass,
-    /// The latest activation in this process.
+    /// The latest activation in this process. `None` for passes over memories.
     pub here: Option<PassStatus>,
-    /// The latest job that has ended, wherever.
+    /// The job that ended last, on any node.
     pub ended: Option<JobInfo>,
-    /// The job that is under way.
+    /// The job that is running now.
     pub running: Option<JobInfo>,
-    /// Jobs that wait.
+    /// Number of jobs that wait for the pass.
     pub queued: u64,
-    /// When the next schedule ticks.
+    /// The next time that an enabled schedule starts the pass.
     pub next_due: Option<Timestamp>,
 }
 
-/// Records read at once.
+/// Records read with one query.
 const PAGE: u32 = 100;
 
 impl Engine {
-    /// How all passes are doing.
+    /// Returns the status of every pass.
     pub async fn pass_overview(&self, caller: &Caller) -> Result<Vec<PassOverview>, EngineError> {
         caller.require(Permission::MemoryAdmin)?;
         let tenant = caller.tenant();
@@ -36,8 +37,8 @@ impl Engine {
         let mut overview = Vec::new();
         for pass in &PASSES {
             let over_memory = matches!(pass.over, Over::Memory { .. });
-            // Of work over memories only its jobs tell: the latest activation may have been over
-            // somebody else's.
+            // For passes over memories only jobs are shown: the latest activation may have been for
+            // another user's memory.
             let here = here
                 .iter()
                 .find(|status| status.name == pass.name && !over_memory)
@@ -70,6 +71,7 @@ impl Engine {
         Ok(overview)
     }
 
+    /// Fills in the job that ended last for each pass.
     async fn add_ended(
         &self,
         caller: &Caller,
@@ -93,16 +95,16 @@ impl Engine {
                 .filter_map(JobInfo::read)
                 .filter(|job| job.is_shown_to(caller))
             {
-                if let Some(one) = overview
+                if let Some(row) = overview
                     .iter_mut()
-                    .find(|one| one.pass.name == job.pass && one.ended.is_none())
+                    .find(|row| row.pass.name == job.pass && row.ended.is_none())
                 {
-                    one.ended = Some(job);
+                    row.ended = Some(job);
                 }
             }
             let missing = overview
                 .iter()
-                .any(|one| matches!(one.pass.over, Over::Memory { .. }) && one.ended.is_none());
+                .any(|row| matches!(row.pass.over, Over::Memory { .. }) && row.ended.is_none());
             after = page.last().map(|last| last.key.clone());
             if !missing || page.len() < PAGE as usize {
                 return Ok(());

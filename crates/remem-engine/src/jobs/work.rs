@@ -1,5 +1,5 @@
-//! What the work of a pass over one memory is given: which memory, with which options, how to tell
-//! of its progress, and how it learns that it has to stop.
+//! What a pass over one memory is given to do a job with: the memory, the options, how to report
+//! progress, and the signal to stop.
 
 use super::{JobInfo, Trigger};
 use crate::engine::Engine;
@@ -15,22 +15,23 @@ use serde_json::{Map, Value};
 use std::pin::Pin;
 use tokio::sync::Mutex;
 
-/// What work answers with.
+/// The future of a pass over one memory.
 pub type WorkFuture<'a> = Pin<Box<dyn Future<Output = Result<WorkReport, WorkError>> + Send + 'a>>;
 
-/// What the work over one memory did.
+/// Counts of a pass over one memory.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct WorkReport {
-    /// Things looked at.
+    /// Number of things that were examined.
     pub examined: u64,
-    /// Things changed (in a dry run: that would be).
+    /// Number of things that were changed (in a dry run: that would be).
     pub changed: u64,
-    /// Counts and ids that say more; no content.
+    /// Further counts and ids; no content.
     pub detail: Map<String, Value>,
 }
 
 impl WorkReport {
-    /// Both together: what is a number in both is added up, else the later value stays.
+    /// Adds another report: numbers that both have are added up, other values are replaced by the
+    /// later ones.
     #[must_use]
     pub fn and(mut self, other: WorkReport) -> WorkReport {
         for (name, value) in other.detail {
@@ -50,30 +51,30 @@ impl WorkReport {
     }
 }
 
-/// Why work has to stop now. What it has committed stays; what it has not is not to be.
+/// Why work has to stop now. What is committed stays, and nothing more may be committed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stop {
-    /// A caller wants it to.
+    /// A caller cancelled the job.
     Cancelled,
-    /// Somebody else has taken the job up: this process slept through its time.
+    /// Another process has claimed the job, because this one was paused for longer than its lease.
     Fenced,
-    /// The process is about to end; the job goes on elsewhere, or here after the next start.
+    /// The process is about to exit; the job continues elsewhere, or here after the next start.
     Stopping,
 }
 
-/// Why work did not come to its end.
+/// Why work did not complete.
 #[derive(Debug)]
 pub enum WorkError {
-    /// It was told to stop.
+    /// It was interrupted, for this reason.
     Stopped(Stop),
-    /// It cannot be done, however often it is tried.
+    /// It cannot succeed, however often it is tried.
     Refused {
-        /// For programs, stable.
+        /// Stable error code for programs.
         code: &'static str,
-        /// Facts without content.
+        /// Facts about the cause, without content.
         details: Map<String, Value>,
     },
-    /// Something failed that may go well the next time.
+    /// An error that may not happen the next time.
     Failed(EngineError),
 }
 
@@ -101,19 +102,19 @@ impl From<Rejection> for WorkError {
     }
 }
 
-/// A record of progress is written, and an event emitted, at most so often.
+/// How often the record of progress is written, and an event emitted, at most.
 const WRITE_EVERY_MS: i64 = 1_000;
-/// The lease is prolonged when so much of it is used up.
+/// The lease is renewed when this much of it has passed.
 const PROLONG_AFTER_MS: i64 = LEASE_MS.cast_signed() / 3;
 
-/// The lease that a job is done under.
+/// A lease held by this process. A job is done under the lease of its pass.
 #[derive(Clone, Debug)]
 pub(crate) struct Held {
     pub fence: Fence,
     pub holder: String,
 }
 
-/// One activation of a pass over one memory.
+/// One activation of a pass over one memory: its inputs, and its connection to the job's record.
 pub struct Job<'a> {
     engine: &'a Engine,
     scope: Scope,
@@ -122,21 +123,22 @@ pub struct Job<'a> {
     trigger: Trigger,
     mode: Mode,
     lease: Option<&'a Held>,
-    /// What a run sees, if the work is a part of one.
+    /// The snapshot that a run reads at, if the work is part of a run.
     seen: Option<ReadAt>,
     kept: Mutex<Kept>,
 }
 
-/// What changes while work goes on.
+/// The part of a job's context that changes while the work is in progress.
 pub(crate) struct Kept {
     pub info: JobInfo,
     claimed_at: Timestamp,
     written_at: Timestamp,
+    /// The phase and the tenth of the work that the last event reported.
     told: Option<(String, u64)>,
 }
 
 impl<'a> Job<'a> {
-    /// Of a job that was taken up; without a lease, work that leaves no trace.
+    /// The context of a claimed job. Without a lease, the work must leave no trace.
     pub(crate) fn new(
         engine: &'a Engine,
         scope: Scope,
@@ -148,9 +150,9 @@ impl<'a> Job<'a> {
         let id = info.id.clone();
         let options = info.options.clone();
         let trigger = info.trigger;
-        // The lease may have been taken a while ago, over another memory: prolonged with the first
-        // progress.
-        let kept = Kept {
+        // The lease may have been taken a while ago, for another memory: claim it again with the
+        // first report of progress.
+        let state = Kept {
             info,
             claimed_at: Timestamp(0),
             written_at: now,
@@ -165,11 +167,12 @@ impl<'a> Job<'a> {
             mode,
             lease,
             seen: None,
-            kept: Mutex::new(kept),
+            kept: Mutex::new(state),
         }
     }
 
-    /// Work that is a part of a run: it reads what the run sees, and the run tells of it.
+    /// The context of work that is part of a run: it reads at the run's snapshot, and the run
+    /// reports its progress.
     pub(crate) fn of_run(engine: &'a Engine, scope: Scope, info: JobInfo, seen: ReadAt) -> Job<'a> {
         Job {
             seen: Some(seen),
@@ -177,54 +180,54 @@ impl<'a> Job<'a> {
         }
     }
 
-    /// What a run sees, if the work is a part of one.
+    /// The snapshot that a run reads at, if the work is part of a run.
     pub(crate) fn seen(&self) -> Option<&ReadAt> {
         self.seen.as_ref()
     }
 
-    /// Whose memory it is.
+    /// The tenant that the memory belongs to.
     #[must_use]
     pub fn tenant(&self) -> &TenantId {
         &self.scope.tenant
     }
 
-    /// Which memory it is.
+    /// The memory to work on.
     #[must_use]
     pub fn memory_ref(&self) -> &MemoryRef {
         &self.scope.memory_ref
     }
 
-    /// Both.
+    /// The tenant and the memory, as a scope of the host.
     #[must_use]
     pub fn scope(&self) -> &Scope {
         &self.scope
     }
 
-    /// The name of the job; empty in a dry run.
+    /// The id of the job; empty in a dry run.
     #[must_use]
     pub fn id(&self) -> &str {
         &self.id
     }
 
-    /// What the caller set; names and values are those of the pass's row.
+    /// The options that the caller set, validated against the row of the pass.
     #[must_use]
     pub fn options(&self) -> &Map<String, Value> {
         &self.options
     }
 
-    /// A number that the caller set.
+    /// The value of an integer option, if the caller set it.
     #[must_use]
     pub fn integer(&self, name: &str) -> Option<u64> {
         self.options.get(name).and_then(Value::as_u64)
     }
 
-    /// A word that the caller set.
+    /// The value of an option that takes a word, if the caller set it.
     #[must_use]
     pub fn word(&self, name: &str) -> Option<&str> {
         self.options.get(name).and_then(Value::as_str)
     }
 
-    /// Whether the caller set a flag.
+    /// Whether the caller set a flag to true.
     #[must_use]
     pub fn flag(&self, name: &str) -> bool {
         self.options
@@ -233,26 +236,26 @@ impl<'a> Job<'a> {
             .unwrap_or(false)
     }
 
-    /// Who asked.
+    /// The cause of the job.
     #[must_use]
     pub fn trigger(&self) -> Trigger {
         self.trigger
     }
 
-    /// Whether to do it or only to say what would be done.
+    /// Whether to commit changes or only to report them.
     #[must_use]
     pub fn mode(&self) -> Mode {
         self.mode
     }
 
-    /// To be given to every batch that the work commits.
+    /// The fence of the lease: must be given to every batch that the work commits.
     #[must_use]
     pub fn fence(&self) -> Option<Fence> {
         self.lease.map(|lease| lease.fence.clone())
     }
 
-    /// Tells how far the work has come and whether to go on. To be called with every page of
-    /// entries, and before a commit that follows a long computation: it also keeps the lease.
+    /// Reports progress, and fails if the work must stop. To be called with every page of entries,
+    /// and before a commit that follows a long computation: it also renews the lease.
     pub async fn progress(
         &self,
         phase: &'static str,
@@ -265,10 +268,10 @@ impl<'a> Job<'a> {
         let Some(lease) = self.lease else {
             return Ok(());
         };
-        let mut kept = self.kept.lock().await;
-        self.look(&mut kept).await?;
+        let mut state = self.kept.lock().await;
+        self.look(&mut state).await?;
         let now = self.engine.now();
-        if now.0 - kept.claimed_at.0 >= PROLONG_AFTER_MS {
+        if now.0 - state.claimed_at.0 >= PROLONG_AFTER_MS {
             let claimed = self
                 .engine
                 .parts
@@ -284,64 +287,65 @@ impl<'a> Job<'a> {
             if claimed.as_ref() != Some(&lease.fence) {
                 return Err(Stop::Fenced.into());
             }
-            kept.claimed_at = now;
+            state.claimed_at = now;
         }
-        let info = &mut kept.info;
+        let info = &mut state.info;
         (info.done, info.total) = (done, total);
         if info.phase != phase {
             info.phase = phase.to_owned();
         }
-        if now.0 - kept.written_at.0 < WRITE_EVERY_MS {
+        if now.0 - state.written_at.0 < WRITE_EVERY_MS {
             return Ok(());
         }
-        kept.written_at = now;
-        let event = self.event(&mut kept);
-        self.write(&mut kept, event).await
+        state.written_at = now;
+        let event = self.event(&mut state);
+        self.write(&mut state, event).await
     }
 
-    /// What others did to the record meanwhile: a caller may want the job to stop, another node may
-    /// have taken it up.
-    async fn look(&self, kept: &mut Kept) -> Result<(), WorkError> {
+    /// Reads the job's record, which others may have changed: fails if a caller has cancelled the
+    /// job or another node has claimed it.
+    async fn look(&self, state: &mut Kept) -> Result<(), WorkError> {
         let record = self
             .engine
             .parts
             .store
-            .record(self.tenant(), RecordKind::Job, &kept.info.key())
+            .record(self.tenant(), RecordKind::Job, &state.info.key())
             .await?;
-        let Some(found) = record.as_ref().and_then(JobInfo::read) else {
+        let Some(stored) = record.as_ref().and_then(JobInfo::read) else {
             return Err(Stop::Fenced.into());
         };
-        if found.attempts != kept.info.attempts {
+        if stored.attempts != state.info.attempts {
             return Err(Stop::Fenced.into());
         }
-        (kept.info.version, kept.info.cancelling) = (found.version, found.cancelling);
-        if found.cancelling {
+        (state.info.version, state.info.cancelling) = (stored.version, stored.cancelling);
+        if stored.cancelling {
             Err(Stop::Cancelled.into())
         } else {
             Ok(())
         }
     }
 
-    /// An event where a tenth more is done, or another phase has begun.
-    fn event(&self, kept: &mut Kept) -> Option<EventBody> {
+    /// The event to emit, if another tenth of the work is done or another phase has begun since the
+    /// last event.
+    fn event(&self, state: &mut Kept) -> Option<EventBody> {
         let JobInfo {
             phase,
             done,
             total,
             pass,
             ..
-        } = &kept.info;
+        } = &state.info;
         let tenth = if *total == 0 {
             0
         } else {
             done.saturating_mul(10) / total
         };
-        if kept.told.as_ref() == Some(&(phase.clone(), tenth)) {
+        if state.told.as_ref() == Some(&(phase.clone(), tenth)) {
             return None;
         }
         let job_id = self.id.clone();
         let pass = (*pass).to_owned();
-        let memory_ref = kept
+        let memory_ref = state
             .info
             .memory_ref
             .as_ref()
@@ -354,13 +358,14 @@ impl<'a> Job<'a> {
             done: *done,
             total: *total,
         });
-        kept.told = Some((phase.clone(), tenth));
+        state.told = Some((phase.clone(), tenth));
         Some(body)
     }
 
-    async fn write(&self, kept: &mut Kept, event: Option<EventBody>) -> Result<(), WorkError> {
+    /// Writes the job's record, with an event if there is one.
+    async fn write(&self, state: &mut Kept, event: Option<EventBody>) -> Result<(), WorkError> {
         let now = self.engine.now_for(self.tenant()).await?;
-        let info = &kept.info;
+        let info = &state.info;
         let batch = Batch::new(self.tenant().clone(), now).fenced(self.fence());
         let mut batch = batch.set(
             RecordKind::Job,
@@ -373,18 +378,18 @@ impl<'a> Job<'a> {
         }
         match self.engine.parts.store.commit(batch).await {
             Ok(committed) => {
-                kept.info.version =
-                    version_of(&committed.outcomes).unwrap_or(kept.info.version + 1);
+                state.info.version =
+                    version_of(&committed.outcomes).unwrap_or(state.info.version + 1);
                 Ok(())
             }
-            // Somebody cancelled it, or took it up. The next look tells which; if neither, only a
-            // line of progress is lost.
-            Err(StoreError::Conflict) => self.look(kept).await,
+            // A caller cancelled the job, or another node claimed it. `check_record` finds out
+            // which; if neither, only one report of progress is lost.
+            Err(StoreError::Conflict) => self.look(state).await,
             Err(other) => Err(other.into()),
         }
     }
 
-    /// The job as it stands when the work is over.
+    /// The job's state at the end of the work.
     pub(crate) fn into_info(self) -> JobInfo {
         self.kept.into_inner().info
     }

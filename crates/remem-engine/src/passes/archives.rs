@@ -1,6 +1,6 @@
-//! archives: erases archives whose time is over. Their names stay, and with them what was made of
-//! what; the topics go from the index and from its earlier versions, since nobody could tell later
-//! whom they were about.
+//! archives: erases archives whose retention has ended. Their records stay, and with them what was
+//! made from which sources. Their topics are removed from the index and from its earlier versions,
+//! since later nothing would tell whom they were about.
 
 use crate::archive::{self, Distilled, Index};
 use crate::engine::Engine;
@@ -9,9 +9,10 @@ use crate::registry::{Mode, PassReport};
 use remem_core::sabotage;
 use remem_core::{Batch, Fence, TenantId};
 
-/// Archives of one transaction.
+/// Archives erased in one transaction.
 const BATCH: usize = 100;
 
+/// The archives whose retention has ended, and the others.
 async fn over(
     engine: &Engine,
     tenant: &TenantId,
@@ -24,26 +25,26 @@ async fn over(
     let all = engine.distillations(tenant).await?;
     Ok(all
         .into_iter()
-        .filter(|one| !one.erased)
-        .partition(|one| one.at < before))
+        .filter(|archive| !archive.erased)
+        .partition(|archive| archive.at < before))
 }
 
-/// Whether an archive's time is over.
+/// Whether the retention of an archive has ended.
 pub async fn worth(engine: &Engine, tenant: &TenantId) -> Result<bool, EngineError> {
     Ok(!over(engine, tenant).await?.0.is_empty())
 }
 
-/// One activation.
+/// Erases the archives whose retention has ended.
 pub async fn run(
     engine: &Engine,
     tenant: &TenantId,
     mode: Mode,
     fence: Option<Fence>,
 ) -> Result<PassReport, EngineError> {
-    let (over, rest) = over(engine, tenant).await?;
-    let (page, later) = over.split_at(over.len().min(BATCH));
+    let (ended, rest) = ended(engine, tenant).await?;
+    let (page, later) = ended.split_at(ended.len().min(BATCH));
     let report = PassReport {
-        examined: (over.len() + rest.len()) as u64,
+        examined: (ended.len() + rest.len()) as u64,
         changed: page.len() as u64,
         more: !later.is_empty(),
     };
@@ -55,9 +56,9 @@ pub async fn run(
     let now = engine.now_for(tenant).await?;
     let admission = rules.admission(&policy, now);
     let batch = Batch::new(tenant.clone(), now).fenced(fence);
-    let batch = page
-        .iter()
-        .fold(batch, |batch, one| archive::erase(batch, &admission, one));
+    let batch = page.iter().fold(batch, |batch, record| {
+        archive::erase(batch, &admission, record)
+    });
     let left: Vec<Distilled> = later.iter().chain(&rest).cloned().collect();
     let batch = if page.iter().any(Distilled::is_indexed) {
         engine

@@ -1,6 +1,6 @@
-//! compact: many entries become few (RFC 0012). Lossy: the sources go as if they had been deleted,
-//! and what is kept of them is half of their tokens, in verbatim parts, as one entry for each group
-//! of them.
+//! compact: replaces many entries by few (RFC 0012). Lossy: the sources end as if they had been
+//! deleted. Half of their tokens are kept, in verbatim parts, as one entry for each group of
+//! sources.
 
 use super::gather::{self, MADE_BY, Making};
 use crate::engine::Engine;
@@ -13,16 +13,16 @@ use remem_core::{Batch, Entry, EventBody, Reason, Tier};
 use remem_store::ReadAt;
 use serde_json::{Value, json};
 
-/// Entries that become one.
+/// Entries in one group, at most.
 const GROUP_ENTRIES: usize = 500;
-/// Bytes of them: what is kept fits into one entry.
+/// Bytes of a group's texts, at most, so that the half that is kept fits into one entry.
 const GROUP_BYTES: usize = 128 * 1024;
-/// So little is kept whole: a digest of it would save nothing.
+/// Groups with fewer tokens are kept whole: a digest would save nothing.
 const BUDGET_MIN: u64 = 256;
-/// Names in the event at the most.
+/// Ids listed in the event, at most; for larger groups the event lists none.
 const NAMES_MAX: usize = 100;
 
-/// One activation over one memory.
+/// Compacts one memory for a job.
 pub async fn work(engine: &Engine, job: &Job<'_>) -> Result<WorkReport, WorkError> {
     let at = ReadAt::Now(engine.now_for(job.tenant()).await?);
     let all = job.word("include") == Some("all");
@@ -57,7 +57,7 @@ pub async fn work(engine: &Engine, job: &Job<'_>) -> Result<WorkReport, WorkErro
     })
 }
 
-/// How many of the first entries are one group.
+/// The number of entries, from the first, that form one group.
 fn group_end(entries: &[Entry]) -> usize {
     let mut bytes = 0;
     let fits = |entry: &&Entry| {
@@ -72,21 +72,21 @@ fn group_end(entries: &[Entry]) -> usize {
         .max(1)
 }
 
-/// The new entry, its lineage, the end of its sources and the event: one transaction, on the
-/// condition that all sources are there as they were read.
+/// Commits one group: the new entry, its lineage, the end of its sources and the event, in one
+/// transaction and under the condition that all sources are unchanged.
 async fn collapse(engine: &Engine, job: &Job<'_>, group: &[Entry]) -> Result<Value, WorkError> {
-    let making = Making::new(engine, job).await?;
+    let context = Making::new(engine, job).await?;
     let tokens: usize = group.iter().map(|entry| O200k::count(&entry.content)).sum();
-    // Every token that is kept is charged twice: half of them are as many as there are.
+    // The planner charges every kept token twice, so a budget of all tokens keeps half of them.
     let budget = (tokens as u64).max(BUDGET_MIN);
-    let digest = gather::plan(group, budget, making.policy.content_bytes_max)
+    let digest = gather::plan(group, budget, context.policy.content_bytes_max)
         .await
         .map_err(|refusal| gather::refused(&refusal))?;
     let id = engine.parts.ids.entry();
-    let admitted = making.admit(job, digest.text, "compaction", group)?;
+    let admitted = context.admit(job, digest.text, "compaction", group)?;
     let memory_ref = job.memory_ref();
     let byte_size = admitted.content().len() as u64;
-    let mut batch = Batch::new(job.tenant().clone(), making.now).fenced(job.fence());
+    let mut batch = Batch::new(job.tenant().clone(), context.now).fenced(job.fence());
     batch = batch.put_from(id.clone(), admitted, gather::names(memory_ref, group));
     for entry in group {
         sabotage!(
@@ -115,7 +115,7 @@ async fn collapse(engine: &Engine, job: &Job<'_>, group: &[Entry]) -> Result<Val
         distillation: None,
     };
     let event = EventBody::Compacted(event);
-    let told = event.payload();
+    let payload = event.payload();
     engine.parts.store.commit(batch.emit(event)).await?;
-    Ok(told)
+    Ok(payload)
 }

@@ -1,11 +1,10 @@
-//! consolidate: reconciles a memory with itself. Near-duplicates are merged into the newest
-//! wording, facts that were answered anew are superseded, and what several entries say gains
-//! support.
+//! consolidate: merges near-duplicate entries of a memory into the newest wording, supersedes facts
+//! that have a newer answer, and counts how many entries support a statement.
 //!
-//! Every text is read once in its life: what the plan needs of it is stored as a signature. A pass
-//! then reads signatures (96 bytes an entry) and only those texts that may be merged. Nothing is
-//! deleted and no text is written: a merged entry keeps its own text behind the one that stands for
-//! it.
+//! Every text is read once in its life, to compute a signature of what the planner needs. Later
+//! passes read signatures (96 bytes an entry) and only those texts that may be merged. Nothing is
+//! deleted and no text is written: a merged entry keeps its own text behind the entry that
+//! represents it.
 
 use crate::engine::Engine;
 use crate::error::EngineError;
@@ -21,26 +20,26 @@ use remem_store::{Outcome, ReadAt, RowCursor};
 use serde_json::{Map, Value, json};
 use std::collections::HashMap;
 
-/// Texts read, signed or compared at once.
+/// Entries read, signed or compared at once.
 const PAGE: u32 = 500;
-/// Signatures read at once.
+/// Signatures read with one query.
 const SIGNATURES: u32 = 5_000;
-/// Decisions of one transaction.
+/// Decisions committed in one transaction.
 const DECISIONS: usize = 250;
-/// Names in the event at the most.
+/// Ids listed in the event, at most; with more merged entries the event lists none.
 const NAMES_MAX: usize = 100;
 
-/// What the last pass over the memory left for the next.
+/// The progress record that the previous pass over the memory left.
 struct Before {
     record: Option<Record>,
-    /// The last pass that came to its end: what it signed is compared already.
+    /// Number of the last completed pass: entries signed in it or earlier have been compared.
     completed: u64,
-    /// A later one began and did not end.
+    /// Whether a later pass began and did not complete.
     open: bool,
 }
 
-/// The planner knows an entry by one number, a store by two; the first one is the same for all
-/// entries of a memory.
+/// A planner, and the scope row of its entries. The planner identifies an entry by one number, the
+/// store by two; the first of the two is the same for all entries of a memory.
 struct Plan {
     planner: Planner,
     home: i64,
@@ -53,13 +52,14 @@ impl Plan {
     }
 }
 
+/// The store's cursors for rows that the planner names.
 fn cursors(home: i64, rows: &[u64]) -> Vec<RowCursor> {
     rows.iter()
         .map(|row| RowCursor(home, row.cast_signed()))
         .collect()
 }
 
-/// What was done.
+/// Counts and ids of the entries that a pass retired.
 #[derive(Default)]
 struct Done {
     merged: u64,
@@ -67,7 +67,7 @@ struct Done {
     names: Vec<EntryId>,
 }
 
-/// One activation over one memory.
+/// Consolidates one memory for a job.
 pub async fn work(engine: &Engine, job: &Job<'_>) -> Result<WorkReport, WorkError> {
     let at = ReadAt::Now(engine.now_for(job.tenant()).await?);
     let mut before = look_back(engine, job).await?;
@@ -100,6 +100,7 @@ pub async fn work(engine: &Engine, job: &Job<'_>) -> Result<WorkReport, WorkErro
     })
 }
 
+/// Key of the memory's progress record.
 fn key(job: &Job<'_>) -> String {
     format!(
         "consolidate/{}",
@@ -107,6 +108,7 @@ fn key(job: &Job<'_>) -> String {
     )
 }
 
+/// Reads the memory's progress record.
 async fn look_back(engine: &Engine, job: &Job<'_>) -> Result<Before, EngineError> {
     let record = engine
         .parts
@@ -123,8 +125,8 @@ async fn look_back(engine: &Engine, job: &Job<'_>) -> Result<Before, EngineError
     })
 }
 
-/// Notes the state of passes over this memory. Somebody else's note means that somebody else is at
-/// it.
+/// Adds the progress of passes over this memory to a batch. If another process changed the record,
+/// the commit conflicts.
 async fn note(
     engine: &Engine,
     job: &Job<'_>,
@@ -148,8 +150,8 @@ async fn note(
     Ok(batch.set(RecordKind::Progress, key(job), precondition, body))
 }
 
-/// Notes that a pass is under way: should it not come to its end, the next one compares what this
-/// one signed.
+/// Records that a pass has begun. If it does not complete, the next one compares the entries that
+/// this one signed.
 async fn begin(engine: &Engine, job: &Job<'_>, before: &Before) -> Result<Before, WorkError> {
     let batch =
         Batch::new(job.tenant().clone(), engine.now_for(job.tenant()).await?).fenced(job.fence());
@@ -161,8 +163,8 @@ async fn begin(engine: &Engine, job: &Job<'_>, before: &Before) -> Result<Before
     Ok(look_back(engine, job).await?)
 }
 
-/// Computes and stores what is missing; in a dry run it goes to the planner instead. Answers
-/// whether there was any.
+/// Computes and stores missing signatures; in a dry run hands them to the planner instead. Returns
+/// whether any were missing.
 async fn sign(
     engine: &Engine,
     job: &Job<'_>,
@@ -208,7 +210,7 @@ async fn sign(
     }
 }
 
-/// A page's signatures, off the async threads.
+/// Computes the signatures of a page, on a blocking thread.
 async fn signatures(
     page: Vec<(RowCursor, Entry)>,
 ) -> Result<Vec<(RowCursor, Entry, Signature)>, WorkError> {
@@ -224,6 +226,7 @@ async fn signatures(
         .expect("computing a signature does not panic"))
 }
 
+/// The parts of an entry that a signature and a comparison use.
 fn item(entry: &Entry) -> Item {
     let metadata = entry
         .metadata
@@ -236,6 +239,7 @@ fn item(entry: &Entry) -> Item {
     }
 }
 
+/// The planner's view of an entry.
 fn handle(row: RowCursor, entry: &Entry, signature: Signature, fresh: bool) -> Handle {
     let created_at = entry.created_at;
     let order = order_key(entry.id.as_str());
@@ -250,7 +254,8 @@ fn handle(row: RowCursor, entry: &Entry, signature: Signature, fresh: bool) -> H
     }
 }
 
-/// A fact and a procedure are never the same thing.
+/// The class of an entry: only entries of the same class are merged, since a fact and a procedure
+/// are never the same thing.
 fn class(typology: Typology) -> u32 {
     match typology {
         Typology::Episodic => 1,
@@ -259,7 +264,7 @@ fn class(typology: Typology) -> u32 {
     }
 }
 
-/// Tells the planner of every signature that is stored.
+/// Hands every stored signature to the planner.
 async fn load(
     engine: &Engine,
     job: &Job<'_>,
@@ -269,7 +274,7 @@ async fn load(
 ) -> Result<(), WorkError> {
     let mut after = None;
     let mut read = 0u64;
-    let mut strange = Vec::new();
+    let mut unreadable = Vec::new();
     loop {
         job.progress("reading", read, total).await?;
         let page = engine
@@ -282,7 +287,7 @@ async fn load(
         read += page.len() as u64;
         for signed in page {
             let Some(signature) = Signature::from_bytes(&signed.signature) else {
-                strange.push(signed.row);
+                unreadable.push(signed.row);
                 continue;
             };
             let order = order_key(signed.id.as_str());
@@ -302,8 +307,8 @@ async fn load(
             );
         }
     }
-    // Signed by another version: computed anew.
-    for rows in strange.chunks(PAGE as usize) {
+    // Signatures in the format of another version are computed anew.
+    for rows in unreadable.chunks(PAGE as usize) {
         let page = signatures(engine.parts.store.entries_at(job.scope(), rows).await?).await?;
         let mut batch = Batch::new(job.tenant().clone(), engine.now_for(job.tenant()).await?)
             .fenced(job.fence());
@@ -323,19 +328,19 @@ async fn load(
     Ok(())
 }
 
-/// Reads the texts that matter, newest first, and carries the decisions out as they come.
+/// Reads the texts that the planner asks for, newest first, and applies its decisions as they come.
 async fn reconcile(engine: &Engine, job: &Job<'_>, planner: Plan) -> Result<Done, WorkError> {
-    let home = planner.home;
+    let scope_row = planner.home;
     let planner = planner.planner;
     let mut cover = tokio::task::spawn_blocking(move || planner.seal())
         .await
         .expect("planning does not panic");
     let total = cover.texts() as u64;
-    let mut seen = 0u64;
+    let mut compared = 0u64;
     let mut done = Done::default();
     let mut decisions = cover.take_decisions();
     loop {
-        job.progress("comparing", seen, total).await?;
+        job.progress("comparing", compared, total).await?;
         let rows = cover.wanted(PAGE as usize);
         let last = rows.is_empty();
         let found = if last {
@@ -344,10 +349,10 @@ async fn reconcile(engine: &Engine, job: &Job<'_>, planner: Plan) -> Result<Done
             engine
                 .parts
                 .store
-                .entries_at(job.scope(), &cursors(home, &rows))
+                .entries_at(job.scope(), &cursors(scope_row, &rows))
                 .await?
         };
-        seen += rows.len() as u64;
+        compared += rows.len() as u64;
         let work = move || {
             let mut items: HashMap<u64, Item> = found
                 .iter()
@@ -358,22 +363,22 @@ async fn reconcile(engine: &Engine, job: &Job<'_>, planner: Plan) -> Result<Done
             let decided = cover.take_decisions();
             (cover, decided)
         };
-        let (back, decided) = tokio::task::spawn_blocking(work)
+        let (returned_cover, decided) = tokio::task::spawn_blocking(work)
             .await
             .expect("comparing does not panic");
-        cover = back;
+        cover = returned_cover;
         decisions.extend(decided);
         while decisions.len() >= DECISIONS || (last && !decisions.is_empty()) {
             let rest = decisions.split_off(decisions.len().min(DECISIONS));
             apply(
                 engine,
                 job,
-                home,
+                scope_row,
                 std::mem::replace(&mut decisions, rest),
                 &mut done,
             )
             .await?;
-            job.progress("comparing", seen, total).await?;
+            job.progress("comparing", compared, total).await?;
         }
         if last {
             return Ok(done);
@@ -381,19 +386,19 @@ async fn reconcile(engine: &Engine, job: &Job<'_>, planner: Plan) -> Result<Done
     }
 }
 
-/// One transaction. An entry that is gone by now makes its decision void.
+/// Applies decisions in one transaction. A decision about an entry that is gone by now is dropped.
 async fn apply(
     engine: &Engine,
     job: &Job<'_>,
-    home: i64,
+    scope_row: i64,
     decisions: Vec<Decision>,
     done: &mut Done,
 ) -> Result<(), WorkError> {
     let mut rows: Vec<u64> = decisions
         .iter()
         .flat_map(|decision| {
-            let (gone, kept, _) = parts(decision);
-            [gone, kept]
+            let (retired_row, kept_row, _) = parts(decision);
+            [retired_row, kept_row]
         })
         .collect();
     rows.sort_unstable();
@@ -401,7 +406,7 @@ async fn apply(
     let found = engine
         .parts
         .store
-        .entries_at(job.scope(), &cursors(home, &rows))
+        .entries_at(job.scope(), &cursors(scope_row, &rows))
         .await?;
     let ids: HashMap<u64, EntryId> = found
         .into_iter()
@@ -414,10 +419,16 @@ async fn apply(
     );
     let mut retired = Vec::new();
     for decision in &decisions {
-        let (gone, kept, reason) = parts(decision);
-        if let (Some(gone), Some(kept)) = (ids.get(&gone), ids.get(&kept)) {
-            batch = batch.retire(job.memory_ref().clone(), gone.clone(), reason, kept.clone());
-            retired.push((gone.clone(), reason));
+        let (retired_id, survivor_id, reason) = parts(decision);
+        if let (Some(retired_id), Some(survivor_id)) = (ids.get(&retired_id), ids.get(&survivor_id))
+        {
+            batch = batch.retire(
+                job.memory_ref().clone(),
+                retired_id.clone(),
+                reason,
+                survivor_id.clone(),
+            );
+            retired.push((retired_id.clone(), reason));
         }
     }
     let outcomes = match job.mode() {
@@ -438,6 +449,7 @@ async fn apply(
     Ok(())
 }
 
+/// The row that a decision retires, the row that replaces it, and why.
 fn parts(decision: &Decision) -> (u64, u64, Reason) {
     match decision {
         Decision::Merge { member, leader } => (*member, *leader, Reason::Merged),
@@ -445,7 +457,7 @@ fn parts(decision: &Decision) -> (u64, u64, Reason) {
     }
 }
 
-/// The pass counts from here on, and says so; also if there was nothing to do.
+/// Records that the pass is complete, with its event, even if there was nothing to do.
 async fn conclude(
     engine: &Engine,
     job: &Job<'_>,

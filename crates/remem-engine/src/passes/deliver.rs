@@ -1,10 +1,10 @@
-//! deliver: sends the events of runs, and the few that stand outside of any, to the webhooks that
-//! ask for them, in order, at least once each.
+//! deliver: sends the events of runs, and the few events outside of runs that webhooks can request,
+//! to the webhooks that want them: in order, each at least once.
 //!
 //! Each webhook's record holds its position in the tenant's log, written after every delivery under
-//! the lease: a crash in between repeats one event, and a node that slept through its time cannot
-//! move a position. Webhooks are served side by side, so that one that fails or is slow holds up
-//! none of the others.
+//! the lease. A crash in between repeats one event, and a node that was paused for longer than its
+//! lease cannot move a position. Webhooks are served concurrently, so that one that fails or is
+//! slow holds up none of the others.
 
 use crate::engine::Engine;
 use crate::error::EngineError;
@@ -19,35 +19,36 @@ use remem_store::{Outcome, StoreError};
 use std::collections::HashMap;
 use tokio::sync::Semaphore;
 
-/// The name in `PASSES`, for `Engine::has_work`.
+/// The name in `PASSES`, for `Engine::notify_work`.
 pub(crate) const NAME: &str = "deliver";
-/// Events read at once.
+/// Events read with one query.
 const PAGE: u32 = 256;
-/// Pages of one activation: most events of a busy memory are for nobody.
+/// Pages of one activation: most events of a busy memory match no webhook.
 const PAGES_MAX: u32 = 40;
-/// No delivery is begun later than this after the start: what is under way then still ends well
-/// within the lease.
+/// No delivery begins later than this after the start of the activation: those in progress then
+/// still end well within the lease.
 const BEGIN_WITHIN_MS: i64 = 15_000;
-/// A position that moved over unwanted events alone is written when it moved this far; reading
-/// fewer again is cheaper.
+/// A position that has moved only past unwanted events is written when it has moved this far;
+/// reading fewer again is cheaper than a write.
 const SKIPPED_MAX: u64 = 128;
-/// Webhooks of one tenant that use the store at once.
+/// Webhooks of one tenant that use the store concurrently.
 const STORE_TURNS: usize = 2;
-/// Attempts that come up sooner than the next look at all tenants are looked for every period.
+/// Retries due sooner than the next visit to all tenants are looked for every period.
 const SOON_MS: i64 = 60_000;
 
-/// What the deliveries of one activation share.
+/// The state that the deliveries of one activation share.
 struct Round<'a> {
     engine: &'a Engine,
     tenant: &'a TenantId,
     mode: Mode,
     fence: Option<Fence>,
     begun: Timestamp,
-    /// Many wait for receivers at once, few use the store: callers come first.
+    /// Limits concurrent use of the store: many deliveries wait for receivers, but few may use the
+    /// store, since callers come first.
     store_turns: Semaphore,
 }
 
-/// Whether to go on with a webhook.
+/// Whether to send the webhook's next event.
 #[derive(PartialEq)]
 enum Next {
     Event,
@@ -55,15 +56,15 @@ enum Next {
 }
 
 impl Engine {
-    /// To be called after a commit that appended events of a run. Only a hint: all tenants are
-    /// looked at every so often.
+    /// Marks a tenant's new events for delivery and inference. To be called after a commit that
+    /// appended events of a run. Only a hint: all tenants are visited every so often.
     pub fn has_deliveries(&self, tenant: &TenantId) {
         self.has_new_entries(tenant);
         self.has_work(NAME, tenant);
     }
 }
 
-/// A webhook.
+/// Whether the tenant has a webhook.
 pub async fn worth(engine: &Engine, tenant: &TenantId) -> Result<bool, EngineError> {
     Ok(!engine
         .parts
@@ -73,7 +74,7 @@ pub async fn worth(engine: &Engine, tenant: &TenantId) -> Result<bool, EngineErr
         .is_empty())
 }
 
-/// One activation.
+/// Sends what is due to the tenant's webhooks.
 pub async fn run(
     engine: &Engine,
     tenant: &TenantId,
@@ -94,7 +95,7 @@ pub async fn run(
         .await?
         .into_iter()
         .partition(|hook| hook.is_due(started));
-    let mut soon = waiting.iter().any(|hook| is_soon(hook, started));
+    let mut retry_soon = waiting.iter().any(|hook| is_soon(hook, started));
     let mut report = PassReport::default();
     let mut failed = None;
     for result in
@@ -102,21 +103,22 @@ pub async fn run(
             .await
     {
         match result {
-            Ok((hook, one)) => {
-                report.examined += one.examined;
-                report.changed += one.changed;
-                report.more |= one.more;
-                soon |= is_soon(&hook, started);
+            Ok((hook, hook_report)) => {
+                report.examined += hook_report.examined;
+                report.changed += hook_report.changed;
+                report.more |= hook_report.more;
+                retry_soon |= is_soon(&hook, started);
             }
             Err(error) => failed = Some(error),
         }
     }
-    if mode != Mode::DryRun && (report.more || soon || failed.is_some()) {
+    if mode != Mode::DryRun && (report.more || retry_soon || failed.is_some()) {
         engine.passes.again(NAME, tenant);
     }
     failed.map_or(Ok(report), Err)
 }
 
+/// Whether the webhook's next attempt is due before the next visit to all tenants.
 fn is_soon(hook: &Hook, now: Timestamp) -> bool {
     !hook.paused
         && hook
@@ -126,15 +128,16 @@ fn is_soon(hook: &Hook, now: Timestamp) -> bool {
 }
 
 impl Round<'_> {
-    /// Sends what one webhook is due, until there is nothing more, a failure, or the bound.
+    /// Sends the events that one webhook is due, until there are no more, a delivery fails, or the
+    /// bound is reached.
     async fn serve(&self, mut hook: Hook) -> Result<(Hook, PassReport), EngineError> {
         let mut report = PassReport::default();
         let mut runs = HashMap::new();
-        let mut kept = hook.after;
-        let mut sight = Sight::of(hook.actor());
+        let mut saved_position = hook.after;
+        let mut visibility = Sight::of(hook.actor());
         for page in 1..=PAGES_MAX {
             let events = {
-                let _turn = self.store_turns.acquire().await;
+                let _permit = self.store_turns.acquire().await;
                 self.engine
                     .parts
                     .store
@@ -145,9 +148,9 @@ impl Round<'_> {
                 let owner = if self.wants(&hook, event, &mut runs).await? {
                     sabotage!(
                         "webhooks-are-sent-everybody-s-own",
-                        Some(sight.owner(self.engine, self.tenant, event).await?)
-                            .filter(|owner| sight.sees(owner.as_deref())),
-                        Some(sight.owner(self.engine, self.tenant, event).await?)
+                        Some(visibility.owner(self.engine, self.tenant, event).await?)
+                            .filter(|owner| visibility.sees(owner.as_deref())),
+                        Some(visibility.owner(self.engine, self.tenant, event).await?)
                     )
                 } else {
                     None
@@ -170,9 +173,9 @@ impl Round<'_> {
                     (hook.after, report.changed) = (event.seq, report.changed + 1);
                     continue;
                 }
-                let next = self.attempt(&mut hook, event, owner, &mut report).await?;
-                kept = hook.after;
-                if next == Next::Stop {
+                let step = self.attempt(&mut hook, event, owner, &mut report).await?;
+                saved_position = hook.after;
+                if step == Next::Stop {
                     return Ok((hook, report));
                 }
             }
@@ -181,19 +184,21 @@ impl Round<'_> {
             }
             report.more = page == PAGES_MAX;
         }
-        if self.mode != Mode::DryRun && hook.after.0 - kept.0 >= SKIPPED_MAX {
+        if self.mode != Mode::DryRun && hook.after.0 - saved_position.0 >= SKIPPED_MAX {
             self.save(&mut hook, None).await?;
         }
         Ok((hook, report))
     }
 
+    /// Whether the bound of the activation is reached.
     fn is_over(&self, report: &PassReport) -> bool {
         let late = self.engine.now() > self.begun.plus_ms(BEGIN_WITHIN_MS);
         late || report.examined >= u64::from(self.engine.parts.policy.webhook_events_max)
             || self.engine.passes.is_stopping()
     }
 
-    /// Whether an event is for this webhook. The tags of a run are looked up once an activation.
+    /// Whether an event matches this webhook's filter. The tags of a run are read once an
+    /// activation.
     async fn wants(
         &self,
         hook: &Hook,
@@ -207,7 +212,8 @@ impl Round<'_> {
         {
             return Ok(false);
         }
-        // What no run caused carries no tags: a webhook that asks for some does not get it.
+        // An event outside of runs carries no tags, so a webhook with a filter on tags does not get
+        // it.
         let Some(run) = &event.run else {
             return Ok(sabotage!(
                 "any-event-of-no-run-is-delivered",
@@ -241,7 +247,8 @@ impl Round<'_> {
             .is_some_and(|tags| tags.iter().any(|tag| hook.tags.contains(tag))))
     }
 
-    /// One attempt at one event, and what it means for the webhook.
+    /// Sends one event, and records the outcome with the webhook: delivered, to be retried, or
+    /// given up as a dead letter.
     async fn attempt(
         &self,
         hook: &mut Hook,
@@ -302,10 +309,10 @@ impl Round<'_> {
         self.save(hook, Some(letter)).await
     }
 
-    /// Writes the webhook's record. Stops if somebody removed or changed it meanwhile, or took over
-    /// the pass.
+    /// Writes the webhook's record. Returns `Stop` if the record was changed or removed meanwhile,
+    /// or if another node took over the pass.
     async fn save(&self, hook: &mut Hook, letter: Option<DeadLetter>) -> Result<Next, EngineError> {
-        let _turn = self.store_turns.acquire().await;
+        let _permit = self.store_turns.acquire().await;
         let Round { engine, tenant, .. } = *self;
         let policy = &engine.parts.policy;
         let rules = engine.rules(tenant).await?;
@@ -357,22 +364,22 @@ impl Round<'_> {
         }
     }
 
-    /// The oldest dead letters, as far as one more would exceed the bound.
+    /// Keys of the oldest dead letters that must go so that one more fits the limit.
     async fn too_many(&self, hook: &Hook) -> Result<Vec<String>, EngineError> {
         let store = &self.engine.parts.store;
         let limit = self.engine.parts.policy.dead_letters_max;
-        let asked = u32::try_from(limit).unwrap_or(u32::MAX).saturating_add(1);
-        let kept = store
+        let limit_plus_one = u32::try_from(limit).unwrap_or(u32::MAX).saturating_add(1);
+        let letters = store
             .records(
                 self.tenant,
                 RecordKind::DeadLetter,
                 &format!("{}/", hook.id),
                 None,
-                asked,
+                limit_plus_one,
             )
             .await?;
-        let over = (kept.len() + 1).saturating_sub(limit);
-        Ok(kept
+        let over = (letters.len() + 1).saturating_sub(limit);
+        Ok(letters
             .into_iter()
             .take(over)
             .map(|record| record.key)
@@ -380,6 +387,7 @@ impl Round<'_> {
     }
 }
 
+/// The dead letter of an event whose delivery was given up.
 fn dead_letter(event: &Event, attempts: u32, error: String, at: Timestamp) -> DeadLetter {
     let run = event
         .run

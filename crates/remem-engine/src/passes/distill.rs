@@ -1,9 +1,10 @@
-//! distill: the gist of a memory within a budget of tokens (RFC 0062). The sources stay; what is
-//! made of them is an entry, an archive that never changes, and the index that the next session
-//! reads, all in one transaction.
+//! distill: makes a digest of a memory within a budget of tokens (RFC 0062). The sources stay. The
+//! digest is an entry, an archive that never changes, and a line in the index that the next session
+//! reads, all written in one transaction.
 //!
-//! The archive is extractive and the same bytes for the same sources and budget. A model, where one
-//! is configured, may only rewrite the entry's text, and only into what its sources say.
+//! The archive is extractive, and the same bytes for the same sources and budget. A model, where
+//! one is configured, may only rewrite the entry's text, and may state nothing that its sources do
+//! not.
 
 use super::gather::{self, Making};
 use crate::archive::{self, Distilled, Index};
@@ -21,23 +22,24 @@ use remem_store::{ReadAt, StoreError};
 use serde_json::{Map, Value, json};
 use std::collections::HashSet;
 
-/// The tag of what a distillation made: not a source of the next one, unless that is wanted.
+/// Tag of entries made by a distillation, which are not sources of the next one unless the job says
+/// `recursive`.
 const MADE: &str = "source:distillation";
-/// Somebody else may write the index at the same time.
+/// How often a conflicting commit is retried: another process may write the index at the same time.
 const TRIES: u32 = 8;
-/// Names in the event at the most.
+/// Ids listed in the event, at most; with more sources the event lists none.
 const NAMES_MAX: usize = 100;
 
-/// One activation over one memory. Sources that change before it is written, or another writer of
-/// the index, have it read everything anew: a digest never tells of what is gone.
+/// Distils one memory for a job. If a source or the index changes before the commit, everything is
+/// read anew: a digest never contains a text that is gone.
 pub async fn work(engine: &Engine, job: &Job<'_>) -> Result<WorkReport, WorkError> {
-    let mut draft = Draft {
+    let mut attempt = Draft {
         id: engine.parts.ids.entry(),
         of: String::new(),
         rewritten: None,
     };
     for _ in 0..TRIES {
-        match once(engine, job, &mut draft).await {
+        match once(engine, job, &mut attempt).await {
             Err(WorkError::Failed(EngineError::Store(StoreError::Conflict))) => {
                 job.progress("reading", 0, 1).await?
             }
@@ -47,15 +49,20 @@ pub async fn work(engine: &Engine, job: &Job<'_>) -> Result<WorkReport, WorkErro
     Err(StoreError::Busy.into())
 }
 
-/// What is kept from one try to the next: a model is asked once about the same sources.
+/// State that is reused by the next attempt, so that a model is called once for the same sources.
 struct Draft {
     id: EntryId,
-    /// The digest of the sources that the model was asked about.
+    /// The digest of the sources that the model was called for.
     of: String,
     rewritten: Option<ModelCall>,
 }
 
-async fn once(engine: &Engine, job: &Job<'_>, draft: &mut Draft) -> Result<WorkReport, WorkError> {
+/// Plans a digest and commits it, unless the same one exists already.
+async fn once(
+    engine: &Engine,
+    job: &Job<'_>,
+    attempt: &mut Draft,
+) -> Result<WorkReport, WorkError> {
     let limit = engine.parts.policy.distill_tokens_max;
     let policy = &engine.parts.policy;
     let budget = job.integer("tokenBudget").map_or(limit, |budget| {
@@ -70,7 +77,7 @@ async fn once(engine: &Engine, job: &Job<'_>, draft: &mut Draft) -> Result<WorkR
         examined,
         ..WorkReport::default()
     };
-    if let Some(done) = engine
+    if let Some(existing) = engine
         .distilled(
             job.tenant(),
             job.memory_ref(),
@@ -80,7 +87,7 @@ async fn once(engine: &Engine, job: &Job<'_>, draft: &mut Draft) -> Result<WorkR
         .await?
     {
         return Ok(WorkReport {
-            detail: detail(&done, false),
+            detail: detail(&existing, false),
             ..report
         });
     }
@@ -96,23 +103,23 @@ async fn once(engine: &Engine, job: &Job<'_>, draft: &mut Draft) -> Result<WorkR
             ..report
         });
     }
-    if engine.has_model() && draft.of != digest.source_digest {
-        (draft.rewritten, draft.of) = (
-            rewritten(engine, job, &plan, &draft.id).await?,
+    if engine.has_model() && attempt.of != digest.source_digest {
+        (attempt.rewritten, attempt.of) = (
+            rewritten(engine, job, &plan, &attempt.id).await?,
             digest.source_digest.clone(),
         );
     }
-    let (batch, done) = compose(engine, job, &plan, draft).await?;
+    let (batch, distilled) = compose(engine, job, &plan, attempt).await?;
     engine.parts.store.commit(batch).await?;
     Ok(WorkReport {
         changed: 1,
-        detail: detail(&done, done.is_indexed()),
+        detail: detail(&distilled, distilled.is_indexed()),
         ..report
     })
 }
 
-/// What is distilled. A run reads its snapshot; what was taken away since is left out, or it would
-/// outlast its deletion.
+/// The entries to distil. A run reads at its snapshot; entries deleted since then are left out,
+/// because their text would outlast the deletion.
 async fn sources(engine: &Engine, job: &Job<'_>) -> Result<(Vec<Entry>, u64), WorkError> {
     let since = since(engine, job).await?;
     let recursive = job.flag("recursive");
@@ -134,13 +141,15 @@ async fn sources(engine: &Engine, job: &Job<'_>) -> Result<(Vec<Entry>, u64), Wo
     Ok((entries, examined))
 }
 
+/// A digest to be written, with its sources.
 struct Plan<'a> {
     digest: &'a Digest,
     entries: &'a [Entry],
     budget: u64,
 }
 
-/// Only what is newer than the last distillation of this memory, if that is wanted.
+/// If the job says `sources: new`, the end of the last distillation of this memory; only newer
+/// entries are sources.
 async fn since(engine: &Engine, job: &Job<'_>) -> Result<Option<i64>, EngineError> {
     if job.word("sources") != Some("new") {
         return Ok(None);
@@ -148,20 +157,22 @@ async fn since(engine: &Engine, job: &Job<'_>) -> Result<Option<i64>, EngineErro
     let all = engine.distillations(job.tenant()).await?;
     Ok(all
         .iter()
-        .filter(|one| one.memory_ref == job.memory_ref().as_str())
-        .map(|one| one.span.1)
+        .filter(|distilled| distilled.memory_ref == job.memory_ref().as_str())
+        .map(|distilled| distilled.span.1)
         .max())
 }
 
-fn detail(done: &Distilled, index_updated: bool) -> Map<String, Value> {
+/// The counts and ids that the job reports.
+fn detail(distilled: &Distilled, index_updated: bool) -> Map<String, Value> {
     let value = json!({
-        "archive": done.sha256, "outputId": done.entry_id, "sourceCount": done.source_count, "tokenBudget": done.budget,
-        "tokensUsed": done.tokens_used, "indexUpdated": index_updated, "byteSize": done.byte_size,
+        "archive": distilled.sha256, "outputId": distilled.entry_id, "sourceCount": distilled.source_count, "tokenBudget": distilled.budget,
+        "tokensUsed": distilled.tokens_used, "indexUpdated": index_updated, "byteSize": distilled.byte_size,
     });
     value.as_object().cloned().unwrap_or_default()
 }
 
 impl Plan<'_> {
+    /// The record of the distillation.
     fn record(&self, sha256: &str, entry_id: &str, at: i64) -> Distilled {
         Distilled {
             memory_ref: self
@@ -184,7 +195,7 @@ impl Plan<'_> {
     }
 }
 
-/// What a model makes of the digest. It sees what was kept and nothing else.
+/// Has a model rewrite the digest. The model sees the selected units and nothing else.
 async fn rewritten(
     engine: &Engine,
     job: &Job<'_>,
@@ -196,12 +207,12 @@ async fn rewritten(
         source: unit.source.clone(),
         text: unit.text.clone(),
     };
-    let plain = plan.digest.text.clone();
-    let words_max = plain.split_whitespace().count();
+    let digest_text = plan.digest.text.clone();
+    let words_max = digest_text.split_whitespace().count();
     let request = RewriteRequest {
         job: rewrite::Job {
             evidence: plan.digest.units.iter().map(evidence).collect(),
-            plain,
+            plain: digest_text,
             words_max,
         },
         memory_ref: job.memory_ref().clone(),
@@ -214,37 +225,38 @@ async fn rewritten(
     Ok(engine.rewrite(job.tenant(), &request).await?)
 }
 
-/// Everything, or nothing: on the condition that all sources are there as they were read, or a
-/// subject that is forgotten at this moment would live on in the digest.
+/// Builds the batch of the entry, the archive, the index and the event, under the condition that
+/// all sources are unchanged. Otherwise a subject that is being forgotten would live on in the
+/// digest.
 async fn compose(
     engine: &Engine,
     job: &Job<'_>,
     plan: &Plan<'_>,
-    draft: &Draft,
+    attempt: &Draft,
 ) -> Result<(Batch, Distilled), WorkError> {
-    let id = &draft.id;
-    let rewritten = draft.rewritten.as_ref();
-    let making = Making::new(engine, job).await?;
-    let admission = making.rules.admission(&making.policy, making.now);
-    let bytes = clean(&making, &plan.digest.archive)?;
+    let id = &attempt.id;
+    let rewritten = attempt.rewritten.as_ref();
+    let context = Making::new(engine, job).await?;
+    let admission = context.rules.admission(&context.policy, context.now);
+    let bytes = clean(&context, &plan.digest.archive)?;
     let sha256 = Archive::parse(bytes.as_bytes())
         .map(|archive| archive.sha256())
         .map_err(|_| broken())?;
     let rewrite = rewritten.and_then(|call| call.rewrite.as_ref());
     let text = rewrite.map_or_else(|| plan.digest.text.clone(), |rewrite| rewrite.text.clone());
-    let admitted = making.admit(job, text, "distillation", plan.entries)?;
+    let admitted = context.admit(job, text, "distillation", plan.entries)?;
     let byte_size = admitted.content().len() as u64;
-    let done = Distilled {
+    let distilled = Distilled {
         byte_size,
-        ..plan.record(&sha256, id.as_str(), making.now.0)
+        ..plan.record(&sha256, id.as_str(), context.now.0)
     };
-    let batch = Batch::new(job.tenant().clone(), making.now).fenced(job.fence());
+    let batch = Batch::new(job.tenant().clone(), context.now).fenced(job.fence());
     let mut batch = batch.put_from(
         id.clone(),
         admitted,
         gather::names(job.memory_ref(), plan.entries),
     );
-    // What was deleted or forgotten since it was read must not come back in a digest.
+    // A source that was deleted or forgotten since it was read must not come back in a digest.
     for entry in plan.entries {
         sabotage!(
             "a-digest-tells-of-what-just-went",
@@ -258,13 +270,13 @@ async fn compose(
     batch = archive::keep(
         batch,
         &admission,
-        &done,
+        &distilled,
         &bytes,
-        engine.not_distilled(job.tenant(), &done).await?,
+        engine.not_distilled(job.tenant(), &distilled).await?,
     );
     let mut all = engine.distillations(job.tenant()).await?;
-    all.push(done.clone());
-    if done.is_indexed() {
+    all.push(distilled.clone());
+    if distilled.is_indexed() {
         batch = engine
             .write_index(
                 job.tenant(),
@@ -293,41 +305,42 @@ async fn compose(
                 .map(|entry| entry.id.as_str().to_owned())
                 .collect()
         });
-        batch = batch.emit(EventBody::Compacted(event(&done, source_ids)));
+        batch = batch.emit(EventBody::Compacted(event(&distilled, source_ids)));
     }
-    Ok((batch, done))
+    Ok((batch, distilled))
 }
 
-/// The event that tells of a distillation.
-fn event(done: &Distilled, source_ids: Option<Vec<String>>) -> Compacted {
+/// The event of a distillation.
+fn event(distilled: &Distilled, source_ids: Option<Vec<String>>) -> Compacted {
     Compacted {
-        memory_ref: done.memory_ref.clone(),
-        output_id: done.entry_id.clone(),
+        memory_ref: distilled.memory_ref.clone(),
+        output_id: distilled.entry_id.clone(),
         source_ids,
-        source_count: done.source_count,
+        source_count: distilled.source_count,
         trigger: "host-managed".to_owned(),
-        byte_size: done.byte_size,
+        byte_size: distilled.byte_size,
         distillation: Some(Distillation {
-            token_budget: done.budget,
-            tokens_used: done.tokens_used,
-            index_updated: done.is_indexed(),
+            token_budget: distilled.budget,
+            tokens_used: distilled.tokens_used,
+            index_updated: distilled.is_indexed(),
         }),
     }
 }
 
-/// The archive under the rules of today. Its units come from texts that were looked at already, so
-/// that this changes nothing, unless a secret was registered in between: then what is left is what
-/// is archived.
-fn clean(making: &Making, archive: &[u8]) -> Result<String, WorkError> {
+/// Redacts the archive by the rules of today. Its units come from texts that were redacted already,
+/// so this changes nothing unless a secret was registered in between: then the redacted text is
+/// what is archived.
+fn clean(context: &Making, archive: &[u8]) -> Result<String, WorkError> {
     let text = std::str::from_utf8(archive).map_err(|_| broken())?;
-    Ok(making
+    Ok(context
         .rules
         .redactor()
-        .clean_derived(text, making.policy.shapes)
+        .clean_derived(text, context.policy.shapes)
         .text
         .into_string())
 }
 
+/// The job error for an archive that redaction made unreadable.
 fn broken() -> WorkError {
     WorkError::Refused {
         code: "compaction_redaction_failed",

@@ -1,10 +1,10 @@
-//! embed: makes the vectors of texts, off the path of the writers. Until it has, an entry is found
-//! by its words.
+//! embed: computes the vectors of entries, off the write path. Until then an entry is found by its
+//! words only.
 //!
-//! After a change of the model it makes the new vectors beside the old ones, which go on serving.
-//! When all are there, it asks both models what was asked lately, and lets the new one serve if the
-//! answers are alike enough; then it lets go of the old vectors. A new model that answers otherwise
-//! serves nobody until somebody has looked (`docs/models.md`).
+//! After a change of the model it computes the new vectors beside the old ones, which continue to
+//! serve searches. When all are there, it runs recent queries with both models, and lets the new
+//! one serve if their hits are alike enough; then it deletes the old vectors. A new model whose
+//! hits differ too much does not serve until an operator has decided about it (`docs/models.md`).
 
 use crate::cpu;
 use crate::embedders::{Question, RECORD, embed_all, embed_one};
@@ -22,26 +22,30 @@ use serde_json::{Map, Value, json};
 use std::collections::HashSet;
 use std::sync::Arc;
 
-/// The name in `PASSES`, and of the record with what serves.
+/// The name in `PASSES`, and the key of the record that says which model serves.
 pub(crate) const NAME: &str = RECORD;
-/// Texts given to a model at once, and committed at once.
+/// Texts sent to a model in one call, and vectors committed in one batch.
 const PAGE: u32 = 32;
-/// Bounds of one activation, which must end long before its lease does.
+/// How long one activation may take; it must end well before its lease does.
 const TIME_MS_MAX: i64 = 5_000;
-/// Vectors of a model that nobody uses, let go of at once.
+/// Vectors of unused models deleted by one activation, at most.
 const DISCARD: u32 = 10_000;
-/// Hits that two models are compared by, and questions at least: what entries begin with stands in
-/// for what nobody asked.
+/// Hits of a query that two models are compared by.
 const TOP: u32 = 10;
+/// Queries that two models are compared by, at least. If there are fewer recent ones, the first
+/// words of entries are used as queries.
 const QUESTIONS_MIN: usize = 8;
-/// A new model serves if, on average, so many of the old one's hits are among its own, and the old
-/// one's first hit is. In thousandths.
+/// Average share of the old model's hits that must be among the new one's for the new one to serve,
+/// in thousandths.
 const OVERLAP_MIN: u64 = 300;
+/// Share of queries whose first hit by the old model must be among the new one's hits, in
+/// thousandths.
 const AGREEMENT_MIN: u64 = 600;
-/// What was written longer ago was waiting for a model, not for this pass.
+/// Older entries do not count in the metric of the delay from write to vector: they waited for a
+/// model, not for this pass.
 const LAG_MS_MAX: i64 = 3_600_000;
 
-/// What a comparison of two models showed, in thousandths.
+/// The result of comparing two models, in thousandths.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Comparison {
     overlap: u64,
@@ -50,12 +54,13 @@ struct Comparison {
 }
 
 impl Comparison {
+    /// Whether the models are alike enough for the new one to serve.
     fn passes(self) -> bool {
         self.questions == 0 || (self.overlap >= OVERLAP_MIN && self.agreement >= AGREEMENT_MIN)
     }
 }
 
-/// Texts without a vector, or a model that does not serve yet.
+/// Whether entries lack vectors, or the current model has neither been accepted nor rejected.
 pub async fn worth(engine: &Engine, tenant: &TenantId) -> Result<bool, EngineError> {
     let Some(current) = engine.parts.embedders.current.clone() else {
         return Ok(false);
@@ -71,11 +76,11 @@ pub async fn worth(engine: &Engine, tenant: &TenantId) -> Result<bool, EngineErr
     {
         return Ok(true);
     }
-    let (serving, held) = state(note(engine, tenant).await?.as_ref());
-    Ok(serving != Some(current.id()) && held != Some(current.id()))
+    let (serving, rejected) = state(note(engine, tenant).await?.as_ref());
+    Ok(serving != Some(current.id()) && rejected != Some(current.id()))
 }
 
-/// One activation.
+/// Does one activation: computes missing vectors, then decides whether the current model may serve.
 pub async fn run(
     engine: &Engine,
     tenant: &TenantId,
@@ -99,7 +104,7 @@ pub async fn run(
     Ok(report)
 }
 
-/// Vectors for what has none.
+/// Computes the vectors that are missing, until none are left or the time is used up.
 async fn fill(
     engine: &Engine,
     tenant: &TenantId,
@@ -135,8 +140,8 @@ async fn fill(
     }
 }
 
-/// Makes vectors of texts as the rules of today leave them, and keeps them. A model that does not
-/// answer is asked again later.
+/// Computes and stores the vectors of entries, whose texts are redacted by the rules of today
+/// before they are sent. If the model does not answer, a later activation tries again.
 async fn keep(
     engine: &Engine,
     tenant: &TenantId,
@@ -186,7 +191,8 @@ async fn keep(
     Ok(entries.len() as u64)
 }
 
-/// All vectors are there: lets the model serve, if it may, and lets go of the others.
+/// Called when all vectors are there: compares the models, records whether the current one serves,
+/// and deletes vectors of unused models once it does.
 async fn take_over(
     engine: &Engine,
     tenant: &TenantId,
@@ -194,7 +200,7 @@ async fn take_over(
     fence: Option<Fence>,
 ) -> Result<(), EngineError> {
     let known = note(engine, tenant).await?;
-    let (serving, held) = state(known.as_ref());
+    let (serving, rejected) = state(known.as_ref());
     let previous = engine.parts.embedders.previous.clone();
     if serving == Some(current.id()) {
         engine
@@ -204,7 +210,7 @@ async fn take_over(
             .await?;
         return Ok(());
     }
-    if held == Some(current.id()) {
+    if rejected == Some(current.id()) {
         return Ok(());
     }
     let compared = match &previous {
@@ -262,7 +268,7 @@ async fn take_over(
     Ok(())
 }
 
-/// Asks both models the same.
+/// Runs the same queries with both models and compares their hits.
 async fn compare(
     engine: &Engine,
     tenant: &TenantId,
@@ -275,7 +281,7 @@ async fn compare(
     }
     let mut overlap = 0;
     let mut agreement = 0;
-    let mut asked = 0u64;
+    let mut compared = 0u64;
     for question in &questions {
         let before = nearest(engine, tenant, old, question).await?;
         let after = nearest(engine, tenant, new, question).await?;
@@ -285,17 +291,17 @@ async fn compare(
         let both: HashSet<&EntryId> = before.iter().filter(|id| after.contains(id)).collect();
         overlap += 1_000 * both.len() as u64 / before.len() as u64;
         agreement += if after.contains(first) { 1_000 } else { 0 };
-        asked += 1;
+        compared += 1;
     }
-    let mean = |sum: u64| sum.checked_div(asked).unwrap_or(0);
+    let mean = |sum: u64| sum.checked_div(compared).unwrap_or(0);
     Ok(Comparison {
         overlap: mean(overlap),
         agreement: mean(agreement),
-        questions: asked,
+        questions: compared,
     })
 }
 
-/// What entries begin with, of a few memories.
+/// Makes queries from the first words of some entries, of a few memories.
 async fn stand_ins(engine: &Engine, tenant: &TenantId) -> Result<Vec<Question>, EngineError> {
     let store = &engine.parts.store;
     let at = ReadAt::Now(engine.now_for(tenant).await?);
@@ -329,6 +335,7 @@ async fn stand_ins(engine: &Engine, tenant: &TenantId) -> Result<Vec<Question>, 
     Ok(questions)
 }
 
+/// The nearest entries to a query by the vectors of one model.
 async fn nearest(
     engine: &Engine,
     tenant: &TenantId,
@@ -356,6 +363,7 @@ async fn nearest(
         .collect())
 }
 
+/// The record that says which model serves.
 async fn note(engine: &Engine, tenant: &TenantId) -> Result<Option<Record>, EngineError> {
     Ok(engine
         .parts
@@ -364,7 +372,7 @@ async fn note(engine: &Engine, tenant: &TenantId) -> Result<Option<Record>, Engi
         .await?)
 }
 
-/// The model that serves, and the one that was compared and did not pass.
+/// The model that serves, and the one that was compared and rejected.
 fn state(note: Option<&Record>) -> (Option<ModelId>, Option<ModelId>) {
     let model = |name: &str| {
         note.and_then(|note| note.body.get(name).and_then(Value::as_i64))

@@ -1,7 +1,6 @@
-//! fire: does what is to be done at its time: commitments and automations fire, heartbeats look,
-//! gates close, and what ended long ago is forgotten. On every node; the lease only spares them
-//! each other's way, and is short, because others wait for what a node that was paused has left
-//! undone.
+//! fire: processes what is due: commitments and automations fire, heartbeats check, approval gates
+//! time out, and old records of firings are deleted. It runs on every node. The lease only avoids
+//! duplicate work, and is short, because others wait for what a paused node left undone.
 
 use crate::commitments::CommitmentInfo;
 use crate::commitments::fire::{Fired, Rooms};
@@ -17,14 +16,15 @@ use remem_store::{StoreError, Tie};
 pub(crate) const NAME: &str = "fire";
 /// How long the lease lasts: a node that is paused delays what is due by no more than this.
 pub(crate) const LEASE_MS: u64 = 3_000;
-/// No page is begun later than this after the start.
+/// An activation begins no further page later than this after its start.
 const BEGIN_WITHIN_MS: i64 = 1_000;
-/// Records of one page.
+/// Records read with one query.
 const PAGE: u32 = 128;
-/// What is fired at once: the store commits in groups, so that many cost little more than one.
+/// Records processed concurrently: the store commits in groups, so that many cost little more than
+/// one.
 const AT_ONCE: usize = 32;
 
-/// Something due.
+/// Whether anything of the tenant is due.
 pub async fn worth(engine: &Engine, tenant: &TenantId) -> Result<bool, EngineError> {
     let now = engine.now_for(tenant).await?;
     for kind in [
@@ -40,6 +40,7 @@ pub async fn worth(engine: &Engine, tenant: &TenantId) -> Result<bool, EngineErr
     Ok(false)
 }
 
+/// Reads records of a kind that are due, earliest first.
 async fn due(
     engine: &Engine,
     tenant: &TenantId,
@@ -55,7 +56,7 @@ async fn due(
         .await
 }
 
-/// One activation.
+/// Processes everything of the tenant that is due.
 pub async fn run(
     engine: &Engine,
     tenant: &TenantId,
@@ -71,14 +72,14 @@ pub async fn run(
         RecordKind::Heartbeat,
     ] {
         match each_due(engine, tenant, kind, mode, fence.as_ref(), begun).await {
-            Ok(one) => {
+            Ok(kind_report) => {
                 report = PassReport {
-                    examined: report.examined + one.examined,
-                    changed: report.changed + one.changed,
-                    more: report.more | one.more,
+                    examined: report.examined + kind_report.examined,
+                    changed: report.changed + kind_report.changed,
+                    more: report.more | kind_report.more,
                 }
             }
-            // One kind that fails must not hold up the others.
+            // An error with one kind must not hold up the others.
             Err(error) => sabotage!(
                 "what-cannot-be-read-starves-others",
                 failed = Some(error),
@@ -95,6 +96,7 @@ pub async fn run(
     failed.map_or(Ok(report), Err)
 }
 
+/// Processes the due records of one kind, up to the policy's number.
 async fn each_due(
     engine: &Engine,
     tenant: &TenantId,
@@ -105,16 +107,16 @@ async fn each_due(
 ) -> Result<PassReport, EngineError> {
     let mut report = PassReport::default();
     let mut after = None;
-    let rooms = Rooms::default();
-    // What has to wait for its turn is no reason to keep others waiting, nor is what cannot be
-    // read.
+    let quota = Rooms::default();
+    // A commitment that must wait for a free run does not count towards the limit, nor does a
+    // record that cannot be read: neither may keep others waiting.
     let mut done = 0;
     let mut failed = None;
     let started = engine.now();
     while done < u64::from(engine.parts.policy.fires_max) {
         let page = due(engine, tenant, kind, begun, after.clone(), PAGE).await?;
         let full = page.len() == PAGE as usize;
-        // What stays due is passed over.
+        // Continue after the last record, since those that stay due would be read again.
         after = page
             .last()
             .and_then(|record| Some((record.ties.due?, record.key.clone())));
@@ -123,7 +125,7 @@ async fn each_due(
             (report.changed, done) = (report.examined, report.examined);
         } else {
             let outcomes: Vec<Result<Fired, EngineError>> = stream::iter(page)
-                .map(|record| one(engine, tenant, record, fence, &rooms))
+                .map(|record| one(engine, tenant, record, fence, &quota))
                 .buffer_unordered(AT_ONCE)
                 .collect()
                 .await;
@@ -160,25 +162,26 @@ async fn each_due(
     )
 }
 
+/// Processes one due record.
 async fn one(
     engine: &Engine,
     tenant: &TenantId,
     record: Record,
     fence: Option<&Fence>,
-    rooms: &Rooms,
+    quota: &Rooms,
 ) -> Result<Fired, EngineError> {
     match record.kind {
         RecordKind::Heartbeat => engine.beat(tenant, record, fence).await,
         RecordKind::Automation => engine.fire_automation(tenant, record, fence).await,
         _ => {
             engine
-                .step_commitment(tenant, &CommitmentInfo::read(record)?, fence, rooms)
+                .step_commitment(tenant, &CommitmentInfo::read(record)?, fence, quota)
                 .await
         }
     }
 }
 
-/// Notes of what fired are kept as long as what ended.
+/// Deletes records of firings whose retention has ended.
 async fn forget_notes(
     engine: &Engine,
     tenant: &TenantId,
@@ -191,8 +194,8 @@ async fn forget_notes(
     }
     let count = old.len() as u64;
     let batch = Batch::new(tenant.clone(), now).fenced(fence);
-    let batch = old.into_iter().fold(batch, |batch, note| {
-        batch.unset(RecordKind::Fire, note.key, Precondition::None)
+    let batch = old.into_iter().fold(batch, |batch, record| {
+        batch.unset(RecordKind::Fire, record.key, Precondition::None)
     });
     match engine.parts.store.commit(batch).await {
         Ok(_) => Ok(count),

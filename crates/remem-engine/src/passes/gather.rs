@@ -1,6 +1,5 @@
-//! What compaction and distillation read, and what both do with the plan: the texts of a memory,
-//! looked at again under the rules of today, and the one entry that is made of them, admitted like
-//! any other.
+//! The reading and writing that compaction and distillation share: the texts of a memory, redacted
+//! again by the rules of today, and the one entry that is made of them, admitted like any other.
 
 use crate::cpu;
 use crate::engine::Engine;
@@ -17,13 +16,14 @@ use remem_store::{Filter, Page, Position, ReadAt};
 use serde_json::{Map, Value, json};
 use std::sync::Arc;
 
-/// Entries read at once.
+/// Entries read with one query.
 const PAGE: u32 = 500;
-/// The tag that says which job made an entry.
+/// Prefix of the tag that names the job that made an entry.
 pub(crate) const MADE_BY: &str = "compacted-from:";
 
-/// Live entries of the job's memory that `wanted` takes, oldest last. An entry that has an end is
-/// never taken: what is made of it would outlive it.
+/// Returns the live entries of the job's memory that `wanted` accepts, newest first, and how many
+/// were read. An entry that will expire is never a source, since what is made of it would outlive
+/// it. Fails if there are more sources than the policy allows.
 pub(crate) async fn sources(
     engine: &Engine,
     job: &Job<'_>,
@@ -36,10 +36,10 @@ pub(crate) async fn sources(
     let rules = engine.rules(job.tenant()).await?;
     let total = store.stats(job.scope(), at).await?.entries;
     let mut taken = Vec::new();
-    let mut seen = 0u64;
+    let mut examined = 0u64;
     let mut after = None;
     loop {
-        job.progress("reading", seen, total).await?;
+        job.progress("reading", examined, total).await?;
         let page = store
             .list(
                 job.scope(),
@@ -48,23 +48,28 @@ pub(crate) async fn sources(
                 at,
             )
             .await?;
-        seen += page.len() as u64;
+        examined += page.len() as u64;
         let Some(last) = page.last() else {
-            return Ok((taken, seen));
+            return Ok((taken, examined));
         };
         after = Some(Position {
             created_at: last.created_at,
             id: last.id.clone(),
         });
         let admission = rules.admission(&policy, at.instant());
-        let kept = page
+        let wanted_entries = page
             .into_iter()
             .filter(|entry| entry.expires_at.is_none() && wanted(entry));
         let derive =
             |entry| Ok::<_, EngineError>(derived(&rules, &policy, admission.review(entry)));
         let cpu = engine.cpu();
         let derived = cpu
-            .each(job.tenant(), kept.collect(), cpu::of_entry, derive)
+            .each(
+                job.tenant(),
+                wanted_entries.collect(),
+                cpu::of_entry,
+                derive,
+            )
             .await?;
         taken.extend(derived);
         if taken.len() > limit {
@@ -80,8 +85,8 @@ pub(crate) async fn sources(
     }
 }
 
-/// A text that others are made of: markers in other notations, as models and other hosts write
-/// them, become this host's.
+/// Converts redaction markers in other notations, as models and other hosts write them, to this
+/// host's notation.
 fn derived(rules: &Rules, policy: &Policy, entry: Entry) -> Entry {
     let content = rules
         .redactor()
@@ -91,7 +96,7 @@ fn derived(rules: &Rules, policy: &Policy, entry: Entry) -> Entry {
     Entry { content, ..entry }
 }
 
-/// The plan, off the async threads. Tokens are counted exactly.
+/// Plans a digest within a budget of tokens, on a blocking thread. Tokens are counted exactly.
 pub(crate) async fn plan(
     entries: &[Entry],
     budget: u64,
@@ -113,7 +118,7 @@ pub(crate) async fn plan(
         .expect("planning does not panic")
 }
 
-/// Why there is no digest, as the protocol names it.
+/// The job error for a digest that cannot be made, with the protocol's code.
 pub(crate) fn refused(refusal: &Refusal) -> WorkError {
     let (code, details) = match refusal {
         Refusal::NothingToDistill => ("nothing_to_distill", json!({})),
@@ -132,12 +137,12 @@ pub(crate) fn refused(refusal: &Refusal) -> WorkError {
     }
 }
 
-/// Everything that is needed to make the new entry.
+/// The rules and limits that the new entry is admitted under.
 pub(crate) struct Making {
     pub policy: Policy,
     pub rules: Arc<Rules>,
     pub now: Timestamp,
-    /// The world that the memory speaks of.
+    /// The world whose rules the memory follows.
     world: WorldId,
 }
 
@@ -154,8 +159,8 @@ impl Making {
         })
     }
 
-    /// The entry, through the same door as everybody's: what a text is made of vouches for nothing.
-    /// It is trusted no more than the least trusted of its sources.
+    /// Admits the new entry through the same checks as every write. It is trusted no more than a
+    /// model, and no more than the least trusted of its sources.
     pub fn admit(
         &self,
         job: &Job<'_>,
@@ -198,8 +203,8 @@ impl Making {
             .admission(&self.policy, self.now)
             .admit(job.scope(), draft)
             .map_err(|_| {
-                // A marker may be longer than what it replaces, so that the text does not fit any
-                // more.
+                // A redaction marker may be longer than the text it replaces, so that the result
+                // exceeds the limit.
                 WorkError::Refused {
                     code: "compaction_redaction_failed",
                     details: Map::new(),
@@ -208,7 +213,7 @@ impl Making {
     }
 }
 
-/// The names of the sources, as lineage takes them.
+/// The sources as references for the lineage of the new entry.
 pub(crate) fn names(memory_ref: &MemoryRef, entries: &[Entry]) -> Vec<(MemoryRef, EntryId)> {
     entries
         .iter()

@@ -1,8 +1,9 @@
-//! infer: reads commitments out of entries as they are written, off the path of the writers. It
-//! follows the tenant's log; each page of it is one commit of what was found and of the place that
-//! was reached, so nothing is read twice and nothing is lost.
+//! infer: recognises commitments in entries after they are written, off the write path. It follows
+//! the tenant's event log. Each page is one commit of the commitments found and of the position
+//! reached, so nothing is processed twice and nothing is lost.
 //!
-//! Plain statements of fact are observations, too: what somebody waits for may have come true.
+//! Plain statements of fact are also reported as observations: a commitment may be waiting for one
+//! of them.
 
 use crate::commitments::CommitmentRules;
 use crate::commitments::infer::{is_trusted, may_promise};
@@ -19,19 +20,21 @@ use remem_store::{ReadAt, StoreError};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
-/// The name in `PASSES`, and of the record with its progress.
+/// The name in `PASSES`, and the key of the progress record.
 pub(crate) const NAME: &str = "infer";
-/// Events of one page.
+/// Events read with one query.
 const PAGE: u32 = 256;
-/// So many that they are worth an activation whatever they say.
+/// With this many new events an activation runs whatever they say.
 const FEW: u32 = 64;
-/// Bounds of one activation, which must end long before its lease does.
+/// Pages of one activation, which must end long before its lease does.
 const PAGES_MAX: u32 = 40;
+/// How long after its start an activation begins no further page.
 const TIME_MS_MAX: i64 = 3_000;
-/// How long the lease lasts. What a node that died was about to read may be for the next minute.
+/// How long the lease lasts. It is short because an entry that a crashed node was about to read may
+/// hold a commitment for the next minute.
 pub(crate) const LEASE_MS: u64 = 10_000;
 
-/// How far the log has been read, and the version of the note.
+/// Reads how far the log has been processed, and the precondition for moving that position.
 async fn place(engine: &Engine, tenant: &TenantId) -> Result<(Seq, Precondition), EngineError> {
     let note = engine
         .parts
@@ -47,8 +50,9 @@ async fn place(engine: &Engine, tenant: &TenantId) -> Result<(Seq, Precondition)
     ))
 }
 
-/// Events that were not looked at yet, and something in them. A few without anything are not worth
-/// the commits that an activation costs: they are looked at again together with those that follow.
+/// Whether there are new events worth an activation: many of them, or at least one entry with a
+/// commitment or a fact that may matter to one. A few others do not justify the commits of an
+/// activation: they are read again together with those that follow.
 pub async fn worth(engine: &Engine, tenant: &TenantId) -> Result<bool, EngineError> {
     let (after, _) = place(engine, tenant).await?;
     let events = engine.parts.store.events(tenant, after, FEW).await?;
@@ -56,13 +60,14 @@ pub async fn worth(engine: &Engine, tenant: &TenantId) -> Result<bool, EngineErr
         return Ok(true);
     }
     let entries = written(engine, tenant, &events).await?;
-    let stated = entries
+    let has_facts = entries
         .iter()
-        .any(|told| states(&told.entry).next().is_some());
-    Ok(stated && has_commitments(engine, tenant).await?
+        .any(|logged| states(&logged.entry).next().is_some());
+    Ok(has_facts && has_commitments(engine, tenant).await?
         || promised(engine, tenant, &entries).await? > 0)
 }
 
+/// Whether the tenant has any commitment.
 async fn has_commitments(engine: &Engine, tenant: &TenantId) -> Result<bool, EngineError> {
     Ok(!engine
         .parts
@@ -72,14 +77,14 @@ async fn has_commitments(engine: &Engine, tenant: &TenantId) -> Result<bool, Eng
         .is_empty())
 }
 
-/// One activation.
+/// Processes the new events of a tenant.
 pub async fn run(
     engine: &Engine,
     tenant: &TenantId,
     mode: Mode,
     fence: Option<Fence>,
 ) -> Result<PassReport, EngineError> {
-    let begun = engine.now();
+    let started = engine.now();
     let mut report = PassReport::default();
     for _ in 0..PAGES_MAX {
         let (after, version) = place(engine, tenant).await?;
@@ -111,7 +116,9 @@ pub async fn run(
         .await?;
         report.more =
             events.len() == PAGE as usize || events.last().is_some_and(|event| event.seq > last);
-        if !report.more || engine.now() > begun.plus_ms(TIME_MS_MAX) || engine.passes.is_stopping()
+        if !report.more
+            || engine.now() > started.plus_ms(TIME_MS_MAX)
+            || engine.passes.is_stopping()
         {
             break;
         }
@@ -122,16 +129,17 @@ pub async fn run(
     Ok(report)
 }
 
-/// An entry, where and when the log tells of it.
+/// An entry, with the position and the instant of its event in the log.
 struct Told {
     entry: Entry,
     seq: Seq,
     at: Timestamp,
 }
 
-/// The rules of each memory of a page, asked for once.
+/// The commitment rules of each memory of a page.
 type Rules = BTreeMap<String, CommitmentRules>;
 
+/// Reads the commitment rules of the entries' memories, each once.
 async fn rules(engine: &Engine, tenant: &TenantId, entries: &[Told]) -> Result<Rules, EngineError> {
     let mut rules = Rules::new();
     for Told { entry, .. } in entries {
@@ -145,18 +153,19 @@ async fn rules(engine: &Engine, tenant: &TenantId, entries: &[Told]) -> Result<R
     Ok(rules)
 }
 
-/// As much of a page as can be done in one step, and the place where that ends. What is stated
-/// after something was promised may be what was waited for: it is told once the promise is armed.
+/// Cuts a page before the first fact that follows a new commitment with a condition, and returns
+/// the position where it ends. The fact may be what the commitment waits for, so it must be
+/// reported after the commitment is stored.
 fn in_order(
     engine: &Engine,
     tenant: &TenantId,
     mut entries: Vec<Told>,
     (last, rules): (Seq, &Rules),
 ) -> (Vec<Told>, Seq) {
-    let mut awaited = false;
+    let mut has_condition = false;
     for n in 0..entries.len() {
         let Told { entry, seq, .. } = &entries[n];
-        if sabotage!("a-fact-of-the-same-page-is-lost", awaited, false)
+        if sabotage!("a-fact-of-the-same-page-is-lost", has_condition, false)
             && states(entry).next().is_some()
         {
             let before = Seq(seq.0 - 1);
@@ -166,25 +175,26 @@ fn in_order(
         let Some(rules) = rules.get(entry.memory_ref.as_str()) else {
             continue;
         };
-        awaited |= engine
+        has_condition |= engine
             .promises_of(tenant, entry, rules)
             .iter()
-            .any(|(_, promise)| promise.condition() == "predicate");
+            .any(|(_, commitment)| commitment.condition() == "predicate");
     }
     (entries, last)
 }
 
-/// What an entry states, as far as somebody vouches for it.
+/// The facts that a trusted entry states; none if the entry is not trusted.
 fn states(entry: &Entry) -> impl Iterator<Item = String> {
-    let stated = if sabotage!("what-nobody-vouches-for-is-a-fact", is_trusted(entry), true) {
+    let facts = if sabotage!("what-nobody-vouches-for-is-a-fact", is_trusted(entry), true) {
         infer::assertions(&entry.content)
     } else {
         Vec::new()
     };
-    stated.into_iter()
+    facts.into_iter()
 }
 
-/// The entries that these events tell of, as far as they are still there and no run wrote them.
+/// Reads the entries that these events are about, except those that are gone and those that a run
+/// wrote.
 async fn written(
     engine: &Engine,
     tenant: &TenantId,
@@ -192,7 +202,8 @@ async fn written(
 ) -> Result<Vec<Told>, EngineError> {
     let at = ReadAt::Now(engine.now_for(tenant).await?);
     let mut entries = Vec::new();
-    // A workflow that writes a promise would start itself again and again.
+    // Entries written by runs are skipped: a workflow that writes a commitment would start itself
+    // again and again.
     for event in events.iter().filter(|event| {
         sabotage!(
             "what-runs-write-is-read-for-promises",
@@ -224,27 +235,28 @@ async fn written(
     Ok(entries)
 }
 
+/// Counts the commitments that the entries hold.
 async fn promised(
     engine: &Engine,
     tenant: &TenantId,
     entries: &[Told],
 ) -> Result<u64, EngineError> {
     let rules = rules(engine, tenant, entries).await?;
-    let found = |told: &Told| {
+    let count = |logged: &Told| {
         rules
-            .get(told.entry.memory_ref.as_str())
+            .get(logged.entry.memory_ref.as_str())
             .map_or(0, |rules| {
-                engine.promises_of(tenant, &told.entry, rules).len()
+                engine.promises_of(tenant, &logged.entry, rules).len()
             })
     };
-    Ok(entries.iter().map(found).sum::<usize>() as u64)
+    Ok(entries.iter().map(count).sum::<usize>() as u64)
 }
 
-/// Commits what the entries promise, together with the place that was reached.
+/// Commits the commitments found in the entries, together with the position reached.
 async fn arm(
     engine: &Engine,
     tenant: &TenantId,
-    (entries, of_memories): (&[Told], &Rules),
+    (entries, commitment_rules): (&[Told], &Rules),
     (last, version): (Seq, Precondition),
     fence: Option<Fence>,
 ) -> Result<u64, EngineError> {
@@ -253,16 +265,16 @@ async fn arm(
     let now: Timestamp = engine.now_for(tenant).await?;
     let admission = rules.admission(&policy, now);
     let mut batch = Batch::new(tenant.clone(), now).fenced(fence);
-    let mut armed = 0;
+    let mut created = 0;
     for Told { entry, at, .. } in entries {
-        let Some(rules) = of_memories.get(entry.memory_ref.as_str()) else {
+        let Some(rules) = commitment_rules.get(entry.memory_ref.as_str()) else {
             continue;
         };
-        let found;
-        (batch, found) = engine
+        let added;
+        (batch, added) = engine
             .arm_from(tenant, (entry, *at), (&admission, rules), batch)
             .await?;
-        armed += found;
+        created += added;
     }
     let batch = batch.set(
         RecordKind::Progress,
@@ -271,8 +283,8 @@ async fn arm(
         own_words(json!({"seq": last.0})),
     );
     match engine.parts.store.commit(batch).await {
-        Ok(_) => Ok(armed),
-        // An entry went, or somebody else was here: the page is read again.
+        Ok(_) => Ok(created),
+        // An entry was changed, or another process moved the position: the page is read again.
         Err(StoreError::Conflict) => {
             engine.passes.again(NAME, tenant);
             Ok(0)
@@ -281,8 +293,8 @@ async fn arm(
     }
 }
 
-/// Tells what the entries state to whoever waits for it. Before the place is noted: telling twice
-/// does nothing.
+/// Reports the facts that the entries state to the commitments that wait for them. This comes
+/// before the position is moved: reporting a fact twice does nothing.
 async fn tell(engine: &Engine, tenant: &TenantId, entries: &[Told]) -> Result<(), EngineError> {
     if entries.is_empty() || !has_commitments(engine, tenant).await? {
         return Ok(());

@@ -1,5 +1,5 @@
-//! jobs: makes jobs of schedules that are due, and forgets jobs that ended long ago or are too
-//! many. Doing them is not its part: each pass over memories carries its own.
+//! jobs: creates jobs for schedules that are due, and deletes jobs that ended long ago or are too
+//! many. It does not run jobs: each pass over memories runs its own.
 
 use crate::engine::Engine;
 use crate::error::EngineError;
@@ -7,12 +7,12 @@ use crate::jobs::{ENDED, ended_key, id_at};
 use crate::registry::{Mode, PassReport};
 use remem_core::{Batch, Fence, Precondition, RecordKind, TenantId};
 
-/// The name in `PASSES`, for `Engine::has_work`.
+/// The name in `PASSES`, for `Engine::notify_work`.
 pub(crate) const NAME: &str = "jobs";
-/// Jobs that one activation forgets.
+/// Jobs deleted by one activation, at most.
 const FORGET_MAX: u32 = 500;
 
-/// A schedule that is due, or jobs that can be forgotten.
+/// Whether a schedule is due, or old jobs can be deleted.
 pub async fn worth(engine: &Engine, tenant: &TenantId) -> Result<bool, EngineError> {
     if engine.look_at_schedules(tenant).await? {
         return Ok(true);
@@ -39,7 +39,7 @@ pub async fn worth(engine: &Engine, tenant: &TenantId) -> Result<bool, EngineErr
             == limit as usize)
 }
 
-/// The place among ended jobs after which they are too old.
+/// The key among ended jobs after which they are older than the retention.
 async fn too_old(engine: &Engine, tenant: &TenantId) -> Result<String, EngineError> {
     let now = engine.now_for(tenant).await?;
     Ok(ended_key(&id_at(
@@ -47,24 +47,24 @@ async fn too_old(engine: &Engine, tenant: &TenantId) -> Result<String, EngineErr
     )))
 }
 
-/// One activation.
+/// Creates due jobs and deletes old ones.
 pub async fn run(
     engine: &Engine,
     tenant: &TenantId,
     mode: Mode,
     fence: Option<Fence>,
 ) -> Result<PassReport, EngineError> {
-    let ticked = engine.tick(tenant, mode).await?;
-    let forgotten = forget(engine, tenant, mode, fence).await?;
+    let created = engine.tick(tenant, mode).await?;
+    let deleted = forget(engine, tenant, mode, fence).await?;
     Ok(PassReport {
-        examined: ticked.examined + forgotten.examined,
-        changed: ticked.changed + forgotten.changed,
-        more: ticked.more || forgotten.more,
+        examined: created.examined + deleted.examined,
+        changed: created.changed + deleted.changed,
+        more: created.more || deleted.more,
     })
 }
 
-/// Names of jobs sort by the time they were asked for at: what is too old, and what is too many,
-/// stands at the end.
+/// Deletes ended jobs that are too old, or else those beyond the allowed number. Keys of ended jobs
+/// sort the newest first, so both are at the end.
 async fn forget(
     engine: &Engine,
     tenant: &TenantId,
@@ -80,18 +80,18 @@ async fn forget(
         .await?;
     let mut more = records.len() == FORGET_MAX as usize;
     if records.is_empty() {
-        let kept = u32::try_from(policy.jobs_ended_max).unwrap_or(u32::MAX);
+        let retained = u32::try_from(policy.jobs_ended_max).unwrap_or(u32::MAX);
         let mut all = store
             .records(
                 tenant,
                 RecordKind::Job,
                 ENDED,
                 None,
-                kept.saturating_add(FORGET_MAX),
+                retained.saturating_add(FORGET_MAX),
             )
             .await?;
-        more = all.len() == (kept.saturating_add(FORGET_MAX)) as usize;
-        records = all.split_off(all.len().min(kept as usize));
+        more = all.len() == (retained.saturating_add(FORGET_MAX)) as usize;
+        records = all.split_off(all.len().min(retained as usize));
     }
     let changed = records.len() as u64;
     if mode != Mode::DryRun && !records.is_empty() {

@@ -1,6 +1,5 @@
-//! Passes: one file each. A pass over the host takes a tenant and nothing else, one over a memory
-//! takes a job. Both are bounded and idempotent and never spawn or retry: the next activation is
-//! the retry.
+//! The passes, one file each. A pass over a tenant takes the tenant, one over a memory takes a job.
+//! Both are bounded and idempotent and never spawn or retry: the next activation is the retry.
 
 pub mod archives;
 pub mod compact;

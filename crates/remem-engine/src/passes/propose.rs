@@ -1,15 +1,15 @@
-//! propose: drafts what was done again and again, and rejects what nobody decided about in time.
-//! What it drafts is under review: nothing of it has an effect.
+//! propose: drafts proposals from what was done repeatedly, and rejects proposals that were not
+//! decided in time. What it drafts has no effect before it is approved.
 
 use crate::engine::Engine;
 use crate::error::EngineError;
 use crate::registry::{Mode, PassReport};
 use remem_core::{Fence, TenantId};
 
-/// The name in `PASSES`, and of the record with its progress.
+/// The name in `PASSES`, and the key of the progress record.
 pub(crate) const NAME: &str = "propose";
 
-/// A gate whose time is over, or runs and traces that were not looked at.
+/// Whether a proposal's deadline has passed, or there are runs and traces that were not examined.
 pub async fn worth(engine: &Engine, tenant: &TenantId) -> Result<bool, EngineError> {
     if !engine.parts.review.is_open() {
         return Ok(false);
@@ -18,7 +18,7 @@ pub async fn worth(engine: &Engine, tenant: &TenantId) -> Result<bool, EngineErr
     Ok(engine.has_gates_due(tenant, now).await? || engine.has_traces(tenant, now).await?)
 }
 
-/// One activation.
+/// Rejects overdue proposals and drafts new ones.
 pub async fn run(
     engine: &Engine,
     tenant: &TenantId,
@@ -29,15 +29,15 @@ pub async fn run(
         return Ok(PassReport::default());
     }
     let now = engine.now_for(tenant).await?;
-    let over = if mode == Mode::DryRun {
+    let expired = if mode == Mode::DryRun {
         PassReport::default()
     } else {
         engine.expire_gates(tenant, now, fence.clone()).await?
     };
     let drafted = engine.propose(tenant, mode, fence).await?;
     Ok(PassReport {
-        examined: over.examined + drafted.examined,
-        changed: over.changed + drafted.changed,
-        more: over.more || drafted.more,
+        examined: expired.examined + drafted.examined,
+        changed: expired.changed + drafted.changed,
+        more: expired.more || drafted.more,
     })
 }

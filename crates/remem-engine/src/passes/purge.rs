@@ -1,4 +1,4 @@
-//! purge: ends entries whose time has run out, then makes whatever was erased physically gone.
+//! purge: ends expired entries, then physically removes whatever was erased.
 //!
 //! Expired entries are invisible from their millisecond on, whether or not this pass ran; the pass
 //! makes that final (a clock that jumps back cannot bring them back) and removes the text. Deleted
@@ -11,10 +11,10 @@ use crate::registry::{Mode, PassReport};
 use remem_core::{Batch, Fence, TenantId};
 use remem_store::Outcome;
 
-/// Transactions of one activation.
+/// Transactions of one activation, at most.
 const BATCHES_MAX: u32 = 40;
 
-/// One activation.
+/// Does one activation for a tenant.
 pub async fn run(
     engine: &Engine,
     tenant: &TenantId,
@@ -59,7 +59,7 @@ pub async fn run(
     Ok(report)
 }
 
-/// What was deleted while a run could still read it.
+/// Erases entries that were deleted while a run could still read them.
 async fn erase_ended(
     engine: &Engine,
     tenant: &TenantId,

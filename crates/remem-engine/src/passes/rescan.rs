@@ -1,12 +1,12 @@
-//! rescan: holds what was stored under other rules against those of today. A secret that comes into
-//! the vault late thus leaves the texts that already had it: entries, workspace files with their
-//! versions, runs and what they read, archives, proposals.
+//! rescan: redacts again, by the rules of today, what was stored under other rules. A secret that
+//! comes into the vault late is thereby removed from texts that already contain it: entries,
+//! workspace files with their versions, runs and what they read, archives, proposals.
 //!
-//! Readers never saw it since it was set (they look again at what is under other rules); this pass
-//! takes it off the disk. Each step commits what it changed together with the place it reached, so
-//! a crash repeats a step at the most, and a step ends with so many bytes. Writes that were admitted
-//! under the old rules, here or on another node, may land behind the walk: a second one follows when
-//! all of them must have.
+//! Readers never saw the secret since it was set, because reads redact again whatever was stored
+//! under other rules; this pass removes it from the disk. Each step commits its changes together
+//! with the position it reached, so a crash repeats one step at most; a step is bounded in bytes.
+//! Writes that were admitted under the old rules, here or on another node, may land behind the
+//! walk: a second walk follows once all of them must have been committed.
 
 mod beside;
 
@@ -29,21 +29,23 @@ use remem_store::{RowCursor, StoreError};
 use serde_json::{Map, Value, json};
 use std::sync::Arc;
 
-/// The name of the pass, and of the record with its progress.
+/// The name in `PASSES`, and the key of the progress record.
 const NAME: &str = "rescan";
-/// Bounds of one activation, which must end long before its lease does.
+/// Steps of one activation, which must end long before its lease does.
 const STEPS_MAX: u32 = 100;
+/// How long after its start an activation begins no further step.
 const TIME_MS_MAX: i64 = 2_000;
-/// Texts of one step: what costs most takes about a second, and then the next tenant has its turn.
+/// Bytes of text in one step: the most expensive texts of this size take about a second. Then it is
+/// the next tenant's turn.
 const STEP_BYTES_MAX: usize = 256 * 1024;
-/// Which places a walk goes through. Who walked through fewer begins anew.
+/// Version of the set of places that a walk visits. Progress of an older version starts again.
 const REACH: u64 = 2;
-/// A request that took its rules before a secret was set has been committed or given up after so
-/// long.
+/// How long a request that used the rules from before a secret was set may take until it is
+/// committed or has failed.
 const SETTLED_MS: i64 = 30_000;
-/// Walks that finish the work on one set of rules.
+/// Number of walks that complete the work for one set of rules.
 const WALKS: u64 = 2;
-/// Records with texts of callers.
+/// Kinds of records that contain texts of callers.
 const KINDS: [RecordKind; 19] = [
     RecordKind::File,
     RecordKind::FileVersion,
@@ -65,34 +67,37 @@ const KINDS: [RecordKind; 19] = [
     RecordKind::Gate,
     RecordKind::Webhook,
 ];
-/// A record that somebody else keeps changing is left to the next activation.
+/// How often a step is tried again because a record changed; then it is left to the next
+/// activation.
 const TRIES: u32 = 4;
 
-/// How far the work on one set of rules has come.
+/// How far the work for one set of rules has come.
 #[derive(Clone, Debug, PartialEq)]
 struct Progress {
-    /// The rules.
+    /// Fingerprint of the rules.
     scan: u64,
-    /// When they were first seen here.
+    /// When this pass first saw these rules for the tenant.
     since: Timestamp,
-    /// Walks done.
+    /// Number of completed walks.
     walks: u64,
+    /// Position in the current walk.
     place: Place,
 }
 
+/// The position of a walk.
 #[derive(Clone, Debug, PartialEq)]
 enum Place {
     Entries(Option<RowCursor>),
-    /// In the kind of this number, after the record of this name.
+    /// In the kind with this index, after the record with this key.
     Records(usize, Option<String>),
-    /// After the rule of this world and name.
+    /// After the world rule with this name.
     Rules(Option<(WorldId, RuleId)>),
-    /// After the actions of the entry at this place.
+    /// After the actions of the entry with this row.
     Actions(Option<RowCursor>),
     Labels,
 }
 
-/// Rules that what is stored was not yet held against.
+/// Whether the tenant's data has not been fully checked against the current rules.
 pub async fn worth(engine: &Engine, tenant: &TenantId) -> Result<bool, EngineError> {
     let scan = engine
         .rules(tenant)
@@ -109,7 +114,7 @@ pub async fn worth(engine: &Engine, tenant: &TenantId) -> Result<bool, EngineErr
     }))
 }
 
-/// One activation.
+/// Does one activation, and makes sure of another one if the store failed.
 pub async fn run(
     engine: &Engine,
     tenant: &TenantId,
@@ -123,19 +128,20 @@ pub async fn run(
     result
 }
 
+/// Continues the walk where the last activation ended.
 async fn go_on(
     engine: &Engine,
     tenant: &TenantId,
     mode: Mode,
     fence: Option<Fence>,
 ) -> Result<PassReport, EngineError> {
-    let Some(found) = engine.parts.directory.tenant(tenant).await? else {
+    let Some(tenant_info) = engine.parts.directory.tenant(tenant).await? else {
         return Ok(PassReport::default());
     };
     let begun = engine.now_for(tenant).await?;
     let rules = engine.rules(tenant).await?;
     let policy = Policy {
-        shapes: found.shapes,
+        shapes: tenant_info.shapes,
         ..engine.parts.policy.clone()
     };
     let scan = rules.scan(policy.shapes);
@@ -198,6 +204,7 @@ async fn go_on(
     Ok(walk.report)
 }
 
+/// A walk in progress, with the rules that it applies.
 struct Walk<'a> {
     engine: &'a Engine,
     tenant: &'a TenantId,
@@ -210,6 +217,7 @@ struct Walk<'a> {
 }
 
 impl Walk<'_> {
+    /// Does the step at the current position.
     async fn step(&mut self) -> Result<(), EngineError> {
         match self.progress.place.clone() {
             Place::Entries(after) => self.entries(after).await,
@@ -225,8 +233,8 @@ impl Walk<'_> {
         }
     }
 
-    /// How many of the items one step takes: at least one, and all of them where nothing is
-    /// written, since then what was looked at does not come off the list.
+    /// How many of the items one step takes, at least one. In a dry run it takes all of them: since
+    /// nothing is written, the same items would be read again.
     fn fitting<T>(&self, items: &[T], bytes: impl Fn(&T) -> usize) -> usize {
         if self.mode == Mode::DryRun {
             return items.len();
@@ -240,6 +248,7 @@ impl Walk<'_> {
         items.iter().take_while(fits).count()
     }
 
+    /// Redacts a page of entries again.
     async fn entries(&mut self, after: Option<RowCursor>) -> Result<(), EngineError> {
         let store = &self.engine.parts.store;
         let mut found = store
@@ -251,7 +260,7 @@ impl Walk<'_> {
             )
             .await?;
         let fitting = self.fitting(&found.entries, bytes_of);
-        // What is written anew is not found again: the next step goes on where this one began.
+        // Rewritten entries are not found again, so a cut page is continued from the same position.
         let place = if fitting < found.entries.len() {
             found.entries.truncate(fitting);
             Place::Entries(after)
@@ -270,7 +279,8 @@ impl Walk<'_> {
         self.commit(batch, place, changed).await
     }
 
-    /// The entries as they are to be, and how many of them are another text by that.
+    /// Admits the entries again by the rules of today. Returns them with the number of those whose
+    /// text changed.
     async fn readmit(
         &self,
         entries: Vec<Entry>,
@@ -278,9 +288,9 @@ impl Walk<'_> {
         let admission = self.rules.admission(&self.policy, Timestamp(0));
         let mut changed = 0;
         let readmit = |entry: Entry| {
-            let anew = admission.readmit(self.tenant, entry.clone());
-            changed += u64::from(differ(&entry, &anew));
-            Ok::<_, EngineError>((entry.id, anew))
+            let readmitted = admission.readmit(self.tenant, entry.clone());
+            changed += u64::from(differ(&entry, &readmitted));
+            Ok::<_, EngineError>((entry.id, readmitted))
         };
         let cpu = self.engine.cpu();
         let admitted = cpu
@@ -289,6 +299,7 @@ impl Walk<'_> {
         Ok((admitted, changed))
     }
 
+    /// Redacts a page of records of one kind again.
     async fn records(&mut self, number: usize, after: Option<String>) -> Result<(), EngineError> {
         let known = KINDS.get(number).copied();
         let kind = sabotage!(
@@ -304,7 +315,7 @@ impl Walk<'_> {
             let batch = self.batch().await?;
             return self.commit(batch, Place::Rules(None), 0).await;
         };
-        for tried in 1.. {
+        for attempt in 1.. {
             let limit = self.policy.rescan_batch_max;
             let mut found = if kind.is_inert() {
                 self.engine
@@ -337,8 +348,8 @@ impl Walk<'_> {
                     self.rewrite(batch, record, body)
                 });
             match self.commit(batch, place, changed).await {
-                // Somebody wrote one of them in the meantime: look again.
-                Err(EngineError::Store(StoreError::Conflict)) if tried < TRIES => {}
+                // One of the records was changed in the meantime: read the page again.
+                Err(EngineError::Store(StoreError::Conflict)) if attempt < TRIES => {}
                 other => {
                     self.report.examined += examined;
                     return other;
@@ -348,43 +359,43 @@ impl Walk<'_> {
         Ok(())
     }
 
-    /// The records of which the rules of today leave something else.
+    /// The records that redaction by the rules of today changes, with their new bodies.
     async fn changed(
         &self,
         mut records: Vec<Record>,
     ) -> Result<Vec<(Record, RecordBody)>, EngineError> {
         let admission = self.rules.admission(&self.policy, Timestamp(0));
-        // A run that goes on is written anew by its own next step; taking its version away would
-        // only hold it up.
+        // A run in progress rewrites its own record at its next step; changing the record's version
+        // would only hold it up.
         records.retain(|record| {
             record.kind != RecordKind::Run || record.body.get("status") != Some(&json!("running"))
         });
-        // Of a webhook, what is sealed stays as it is.
+        // A webhook's record holds a sealed secret, which must stay as it is.
         let clean = |record: &Record| match record.kind {
             RecordKind::Webhook => Hook::read(record)
                 .map(|hook| hook.body(&self.policy, &self.rules, Timestamp(0)))
                 .filter(|_| sabotage!("late-secrets-stay-in-tags-of-webhooks", true, false)),
             _ => Some(admission.record(record.body.clone())),
         };
-        // An archive is named by its bytes, an artifact known by their hash: others cannot take
-        // their place.
-        let kept = |body, record: &Record| match record.kind {
+        // An archive is named by its bytes and an artifact by their hash, so a redacted one cannot
+        // take their place: the text is erased.
+        let final_body = |body, record: &Record| match record.kind {
             RecordKind::Archive => archive::erased(&admission),
             _ => proposals::erased(&admission, record).unwrap_or(body),
         };
-        let look = |record: Record| {
+        let rewrite = |record: Record| {
             let body = clean(&record).filter(|body| *body.map() != record.body);
-            let body = body.map(|body| kept(body, &record));
+            let body = body.map(|body| final_body(body, &record));
             Ok::<_, EngineError>(body.map(|body| (record, body)))
         };
         let bytes = |record: &Record| cpu::of_map(&record.body);
         let cpu = self.engine.cpu();
-        let looked_at = cpu.each(self.tenant, records, bytes, look).await?;
-        Ok(looked_at.into_iter().flatten().collect())
+        let rewritten = cpu.each(self.tenant, records, bytes, rewrite).await?;
+        Ok(rewritten.into_iter().flatten().collect())
     }
 
-    /// The record under another text. A file gets a new version by that, since who has the old one
-    /// must not write over the new one unawares; like every version it is kept and told of.
+    /// Adds a rewritten record to a batch. A file also gets a new version and an event: a writer
+    /// that holds the old version must not overwrite the new one unawares.
     fn rewrite(&self, batch: Batch, record: Record, body: RecordBody) -> Batch {
         let version = Precondition::Version(record.version);
         let batch = batch.set_tied(
@@ -405,12 +416,13 @@ impl Walk<'_> {
         }))
     }
 
+    /// An empty batch under the lease.
     async fn batch(&self) -> Result<Batch, EngineError> {
         let now = self.engine.now_for(self.tenant).await?;
         Ok(Batch::new(self.tenant.clone(), now).fenced(self.fence.clone()))
     }
 
-    /// What was changed and the place that was reached, together.
+    /// Commits changes together with the position that was reached.
     async fn commit(
         &mut self,
         batch: Batch,
@@ -422,13 +434,13 @@ impl Walk<'_> {
             ..self.progress.clone()
         };
         if self.mode != Mode::DryRun {
-            let noted = batch.set(
+            let with_progress = batch.set(
                 RecordKind::Progress,
                 NAME.to_owned(),
                 Precondition::None,
                 reached.written(),
             );
-            self.engine.parts.store.commit(noted).await?;
+            self.engine.parts.store.commit(with_progress).await?;
         }
         self.report.changed += changed;
         self.progress = reached;
@@ -436,6 +448,7 @@ impl Walk<'_> {
     }
 }
 
+/// Bytes of text in an entry.
 fn bytes_of(entry: &Entry) -> usize {
     let tags: usize = entry.tags.iter().map(String::len).sum();
     entry.content.len() + tags + entry.metadata.as_ref().map_or(0, bytes_of_map)
@@ -456,6 +469,7 @@ fn bytes_of_value(value: &Value) -> usize {
     }
 }
 
+/// Whether redaction changed the text, tags, metadata or names of an entry.
 fn differ(entry: &Entry, anew: &Admitted) -> bool {
     let metadata = anew
         .metadata()
@@ -466,7 +480,7 @@ fn differ(entry: &Entry, anew: &Admitted) -> bool {
         || names(&entry.facets) != names(anew.facets())
 }
 
-/// The names beside a text that are callers' own.
+/// The names in an entry's facets that callers chose.
 fn names(facets: &Facets) -> (&WorldId, Option<&str>, Option<&InteractionId>) {
     (
         &facets.world,
@@ -506,8 +520,8 @@ impl Progress {
         })
     }
 
-    /// Names and numbers of the host's own making, some of which look like a secret to whoever
-    /// looks hard: kept as they are.
+    /// The body of the progress record. It is stored without redaction: its ids and numbers are the
+    /// host's own, and some look like secrets to a strict detector.
     fn written(&self) -> RecordBody {
         let mut body = json!({"scan": format!("{:016x}", self.scan), "since": self.since.0, "walks": self.walks, "reach": REACH});
         if let Place::Entries(Some(RowCursor(scope, row)))

@@ -1,8 +1,7 @@
-//! runs: takes up runs that nobody carries on any more, ends those that took too long, and forgets
+//! runs: resumes runs that no process is executing, ends those that took too long, and deletes
 //! those that ended long ago.
 //!
-//! A run that has not ended holds a snapshot, so the open snapshots are the list of what to look
-//! at.
+//! A run that has not ended holds a snapshot, so the open snapshots are the list of runs to check.
 
 use crate::engine::Engine;
 use crate::error::EngineError;
@@ -12,14 +11,14 @@ use remem_core::event::Fault;
 use remem_core::{Batch, Fence, Precondition, RecordKind, RunId, RunState, TenantId, Timestamp};
 use remem_store::Snapshot;
 
-/// The name of the pass.
+/// The name in `PASSES`.
 const NAME: &str = "runs";
-/// Ended runs that one activation forgets.
+/// Ended runs deleted by one activation, at most.
 const FORGET_MAX: u32 = 200;
-/// Reads of one run; more than a run can have.
+/// Limit for reading the records of one run's reads: more than a run can have.
 const READS_MAX: u32 = 100_000;
 
-/// An open snapshot, or a run that can be forgotten.
+/// Whether there is an open snapshot, or a run that can be deleted.
 pub async fn worth(engine: &Engine, tenant: &TenantId) -> Result<bool, EngineError> {
     let oldest = engine
         .parts
@@ -29,12 +28,12 @@ pub async fn worth(engine: &Engine, tenant: &TenantId) -> Result<bool, EngineErr
     let Some(oldest) = oldest.first() else {
         return Ok(false);
     };
-    let old =
+    let is_deletable =
         oldest.at.plus_ms(engine.parts.policy.run_retention_ms) < engine.now_for(tenant).await?;
-    Ok(old || !engine.parts.store.snapshots(tenant).await?.is_empty())
+    Ok(is_deletable || !engine.parts.store.snapshots(tenant).await?.is_empty())
 }
 
-/// One activation.
+/// Checks the tenant's open runs and deletes old ones.
 pub async fn run(
     engine: &Engine,
     tenant: &TenantId,
@@ -52,7 +51,8 @@ pub async fn run(
     forget(engine, tenant, now, mode, fence, report).await
 }
 
-/// Answers whether there was something to do.
+/// Handles an open snapshot: releases it if its run has ended, and otherwise resumes a stalled run
+/// or ends one that took too long. Returns whether there was something to do.
 async fn take_up(
     engine: &Engine,
     tenant: &TenantId,
@@ -81,7 +81,7 @@ async fn take_up(
     if stalled_since.plus_ms(policy.run_stall_ms) > now
         || has_parent_that_goes_on(engine, tenant, parent.as_deref()).await?
     {
-        engine.passes.again(NAME, tenant); // somebody may be at it, or gone
+        engine.passes.again(NAME, tenant); // another process may be executing it, or has stopped
         return Ok(false);
     }
     if mode == Mode::DryRun {
@@ -109,7 +109,8 @@ async fn take_up(
     Ok(true)
 }
 
-/// A part of another run is carried on with that one.
+/// Whether the run is a part of another run that has not ended: it is executed together with that
+/// one.
 async fn has_parent_that_goes_on(
     engine: &Engine,
     tenant: &TenantId,
@@ -124,7 +125,7 @@ async fn has_parent_that_goes_on(
         .is_some_and(|(run, _)| !run.state.status.is_terminal()))
 }
 
-/// A snapshot without a run that goes on.
+/// Releases a snapshot whose run has ended or is gone.
 async fn let_go(
     engine: &Engine,
     tenant: &TenantId,
@@ -146,7 +147,8 @@ async fn let_go(
     Ok(true)
 }
 
-/// Names of runs sort by time: the first one that is too young ends the search.
+/// Deletes runs whose retention has ended, with the records of their reads. Keys of runs sort by
+/// time, so the first run that is too young ends the search.
 async fn forget(
     engine: &Engine,
     tenant: &TenantId,

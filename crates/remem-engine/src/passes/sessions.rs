@@ -1,6 +1,6 @@
-//! sessions: ends sessions that rest for too long, and works off those that are over. A session
-//! that was idle when somebody came back is closed by that write; this pass finds those that nobody
-//! came back to, and whatever a node left half done.
+//! sessions: closes sessions that were idle for too long, and completes the closing of others. When
+//! a caller writes to an idle session, that write closes it; this pass finds the sessions without a
+//! further write, and those that a crashed node closed only in part.
 
 use crate::engine::Engine;
 use crate::error::EngineError;
@@ -15,11 +15,12 @@ use remem_store::{StoreError, Tie};
 
 /// The name in `PASSES`.
 pub(crate) const NAME: &str = "sessions";
-/// Sessions that are read at once.
+/// Sessions read with one query.
 const PAGE: u32 = 50;
-/// Pages of one activation.
+/// Pages of one activation, at most.
 const PAGES_MAX: u32 = 20;
 
+/// Reads sessions that are due, earliest first.
 async fn due(
     engine: &Engine,
     tenant: &TenantId,
@@ -39,13 +40,13 @@ async fn due(
         .await
 }
 
-/// Something due.
+/// Whether a session of the tenant is due.
 pub async fn worth(engine: &Engine, tenant: &TenantId) -> Result<bool, EngineError> {
     let now = engine.now_for(tenant).await?;
     Ok(!due(engine, tenant, now, None, 1).await?.is_empty())
 }
 
-/// One activation.
+/// Closes the tenant's sessions that are due.
 pub async fn run(
     engine: &Engine,
     tenant: &TenantId,
@@ -59,7 +60,7 @@ pub async fn run(
     for page in 1..=PAGES_MAX {
         let records = due(engine, tenant, now, after.clone(), PAGE).await?;
         let full = records.len() == PAGE as usize;
-        // What stays due is passed over.
+        // Continue after the last session, since those that stay due would be read again.
         after = records
             .last()
             .and_then(|record| Some((record.ties.due?, record.key.clone())));
@@ -71,10 +72,9 @@ pub async fn run(
             }
             match one(engine, tenant, record, fence.clone(), now).await {
                 Ok(changed) => report.changed += u64::from(changed),
-                // Somebody wrote into the session, or closed it, at this very moment: it is looked
-                // at again.
+                // A caller wrote to the session, or closed it, at the same time: try again.
                 Err(EngineError::Store(StoreError::Conflict)) => report.more = true,
-                // One that cannot be closed must not hold up the others.
+                // An error with one session must not hold up the others.
                 Err(error) => sabotage!(
                     "a-session-that-cannot-be-closed-starves-others",
                     failed = Some(error),
@@ -93,6 +93,7 @@ pub async fn run(
     failed.map_or(Ok(report), Err)
 }
 
+/// Closes one session, or makes it due later if it is not idle yet. Returns whether it was closed.
 async fn one(
     engine: &Engine,
     tenant: &TenantId,

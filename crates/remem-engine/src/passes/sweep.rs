@@ -1,6 +1,6 @@
-//! sweep: the nightly look at what is kept. Statements that ceased to be true long ago lose their
-//! text, unless an action rests on them; entries that hang on a session that is not there are
-//! counted, and there should be none.
+//! sweep: the nightly clean-up. It erases the text of statements whose validity ended long ago,
+//! unless an action refers to them, and counts entries that belong to a session that does not
+//! exist, of which there should be none.
 
 use crate::engine::Engine;
 use crate::error::EngineError;
@@ -11,12 +11,13 @@ use remem_store::{Faded, Outcome, RetentionState};
 
 /// The name in `PASSES`.
 pub(crate) const NAME: &str = "sweep";
-/// Transactions of one activation.
+/// Transactions of one activation, at most.
 const BATCHES_MAX: u32 = 40;
-/// Statements that are read at once, and at the most of one transaction.
+/// Statements read with one query, and erased in one transaction at most.
 const PAGE: u32 = 500;
 
-/// Something that faded. (What is counted besides is for whoever asks.)
+/// Whether there are statements whose text is to be erased. (Orphaned entries are counted when the
+/// pass runs for another reason.)
 pub async fn worth(engine: &Engine, tenant: &TenantId) -> Result<bool, EngineError> {
     let now = engine.now_for(tenant).await?;
     Ok(!engine
@@ -27,7 +28,8 @@ pub async fn worth(engine: &Engine, tenant: &TenantId) -> Result<bool, EngineErr
         .is_empty())
 }
 
-/// The shortest time that any profile keeps a text; each memory's own is looked at below.
+/// The latest cutoff of all profiles, by the shortest retention. Each memory's own cutoff is
+/// applied below.
 fn oldest(engine: &Engine, now: Timestamp) -> Timestamp {
     let shortest = engine
         .parts
@@ -39,7 +41,7 @@ fn oldest(engine: &Engine, now: Timestamp) -> Timestamp {
     now.plus_ms(-shortest)
 }
 
-/// One activation.
+/// Erases texts whose retention has ended, and counts orphaned entries.
 pub async fn run(
     engine: &Engine,
     tenant: &TenantId,
@@ -57,25 +59,26 @@ pub async fn run(
             .faded(tenant, oldest(engine, now), after, PAGE)
             .await?;
         let Some(last) = page.last() else { break };
-        // Those of a memory that keeps its texts for longer stay, and hide nothing behind them.
+        // The statements of a memory with a longer retention stay; continue after them, so that
+        // they do not hide later ones.
         after = sabotage!(
             "a-long-retention-hides-a-short-one",
             Some((last.ended_at, last.row)),
             Some((Timestamp(i64::MAX), last.row))
         );
         report.examined += page.len() as u64;
-        let over: Vec<(Faded, Timestamp)> = page
+        let ended: Vec<(Faded, Timestamp)> = page
             .into_iter()
-            .map(|one| {
-                let before = kept_since(engine, &one.memory_ref, now);
-                (one, before)
+            .map(|faded| {
+                let cutoff = kept_since(engine, &faded.memory_ref, now);
+                (faded, cutoff)
             })
-            .filter(|(one, before)| one.ended_at < *before)
+            .filter(|(faded, cutoff)| faded.ended_at < *cutoff)
             .collect();
         if mode == Mode::DryRun {
-            report.changed += over.len() as u64;
-        } else if !over.is_empty() {
-            report.changed += strip(engine, tenant, over, now, fence.clone()).await?;
+            report.changed += ended.len() as u64;
+        } else if !ended.is_empty() {
+            report.changed += strip(engine, tenant, ended, now, fence.clone()).await?;
             batches += 1;
         }
         report.more = batches == BATCHES_MAX || engine.passes.is_stopping();
@@ -84,28 +87,29 @@ pub async fn run(
     Ok(report)
 }
 
-/// Texts of statements of this memory that ceased to be true before this instant go.
+/// The cutoff of a memory: texts of statements that ceased to be true before it are erased.
 fn kept_since(engine: &Engine, memory_ref: &MemoryRef, now: Timestamp) -> Timestamp {
     now.plus_ms(-engine.parts.profiles.of(memory_ref).strip_after_ms)
 }
 
-/// Takes these texts in one transaction; answers how many went.
+/// Erases these texts in one transaction, and returns how many were erased.
 async fn strip(
     engine: &Engine,
     tenant: &TenantId,
-    over: Vec<(Faded, Timestamp)>,
+    ended: Vec<(Faded, Timestamp)>,
     now: Timestamp,
     fence: Option<Fence>,
 ) -> Result<u64, EngineError> {
     let batch = Batch::new(tenant.clone(), now).fenced(fence);
-    let batch = over.into_iter().fold(batch, |batch, (one, before)| {
-        batch.strip(one.memory_ref, one.id, before)
+    let batch = ended.into_iter().fold(batch, |batch, (faded, cutoff)| {
+        batch.strip(faded.memory_ref, faded.id, cutoff)
     });
     let outcomes = engine.parts.store.commit(batch).await?.outcomes;
     let removed = |outcome: &&Outcome| **outcome == Outcome::Removed;
     Ok(outcomes.iter().filter(removed).count() as u64)
 }
 
+/// Sets the metric of entries whose session does not exist, and logs a warning if there are any.
 async fn count_orphans(engine: &Engine, tenant: &TenantId) -> Result<(), EngineError> {
     let counts = engine
         .parts

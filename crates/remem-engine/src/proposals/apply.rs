@@ -1,6 +1,6 @@
-//! Applying a proposal. What is installed are the bytes of its newest revision as they were written
-//! down: read by number, held against their hash, against the rules of their kind and against the
-//! secrets of today. Nothing is made anew.
+//! Applying a proposal. The bytes of its newest revision are installed exactly as they were stored:
+//! read by number, and checked against their hash, the rules of their kind and the secrets of
+//! today. Nothing is generated anew.
 
 use super::authority::{Action, allowed};
 use super::change::{changing, is_seen, step};
@@ -17,17 +17,17 @@ use remem_core::proposal::{Artifact, Step};
 use remem_core::sabotage;
 use remem_core::{Batch, EventBody, Permission, Timestamp};
 
-/// What came of an attempt to apply a proposal.
+/// The result of an attempt to apply a proposal.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Applied {
-    /// It is installed.
+    /// The proposal is installed.
     Installed(Box<Shown>),
-    /// Others have to approve it first.
+    /// Further principals have to approve it first.
     Waiting(Box<Shown>, Box<Gate>),
 }
 
 impl Applied {
-    /// The proposal as it is now.
+    /// The proposal in its current state.
     #[must_use]
     pub fn shown(&self) -> &Shown {
         match self {
@@ -37,8 +37,8 @@ impl Applied {
 }
 
 impl Engine {
-    /// Applies a proposal or, where that takes more than one, asks for it and approves it. `digest`
-    /// is the hash of the artifact that the caller has seen.
+    /// Applies a proposal. If that takes several approvals, requests them and adds the caller's.
+    /// `digest` is the hash of the artifact that the caller has reviewed.
     pub async fn apply_proposal(
         &self,
         caller: &Caller,
@@ -46,13 +46,14 @@ impl Engine {
         digest: Option<&str>,
     ) -> Result<Applied, EngineError> {
         for _ in 0..TRIES {
-            if let Some(done) = settled(self.apply_once(caller, id, digest).await) {
-                return done;
+            if let Some(result) = settled(self.apply_once(caller, id, digest).await) {
+                return result;
             }
         }
         busy()
     }
 
+    /// One attempt to apply; conflicts with concurrent changes of the proposal.
     async fn apply_once(
         &self,
         caller: &Caller,
@@ -68,8 +69,8 @@ impl Engine {
         }
     }
 
-    /// The proposal that a caller wants to decide about, if it may. Whoever may not learns nothing
-    /// about what is there.
+    /// Finds a proposal that the caller wants to decide about, and checks its right to. A caller
+    /// without the right does not learn whether the proposal exists.
     pub(super) async fn to_decide(
         &self,
         caller: &Caller,
@@ -94,6 +95,7 @@ impl Engine {
         }
     }
 
+    /// Installs a proposal on the decision of one caller.
     async fn apply_directly(
         &self,
         caller: &Caller,
@@ -101,7 +103,7 @@ impl Engine {
     ) -> Result<Applied, EngineError> {
         let now = self.now_for(caller.tenant()).await?;
         let batch = self.activating(caller, &proposal, None, now).await?;
-        // One that was opened when the host was configured otherwise.
+        // End a gate from a time when the host required several approvals.
         let who = Some(caller.principal().as_str());
         let (batch, _) = self
             .ending_gate(batch, caller.tenant(), &proposal, GateState::Void, who)
@@ -115,7 +117,7 @@ impl Engine {
         )))
     }
 
-    /// A batch that installs the newest revision of a proposal, all of it or nothing.
+    /// Builds the batch that installs the newest revision of a proposal, all of it or nothing.
     pub(super) async fn activating(
         &self,
         caller: &Caller,
@@ -146,13 +148,14 @@ impl Engine {
         Ok(batch.emit(EventBody::ProposalActivated(event)))
     }
 
+    /// Reads the artifact to install; fails if it was erased or damaged, or holds a secret.
     async fn bytes_to_install(
         &self,
         caller: &Caller,
         proposal: &Proposal,
     ) -> Result<Artifact, EngineError> {
-        // Erased, because a secret came to light, or damaged: either way they are not what was
-        // reviewed.
+        // The artifact was erased because of a late secret, or is damaged: either way it is not
+        // what was reviewed.
         let artifact = self
             .parts
             .review

@@ -1,6 +1,5 @@
-//! Who may decide about a proposal. Whatever is not clearly allowed is denied, and every decision
-//! leaves an event: the allowed ones in the commit that they allow, the denied ones in a commit of
-//! their own.
+//! Who may decide about a proposal. Whatever is not clearly allowed is denied. Every decision emits
+//! an event: allowed ones in the commit that they allow, denied ones in a commit of their own.
 
 use super::record::Proposal;
 use super::{ProposalError, Settings};
@@ -11,7 +10,7 @@ use remem_core::event::AuthorizationDecided;
 use remem_core::sabotage;
 use remem_core::{Batch, EventBody, Permission, permission};
 
-/// What somebody wants to do.
+/// A decision that a caller wants to make.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Action {
     Apply,
@@ -20,6 +19,7 @@ pub(super) enum Action {
 }
 
 impl Action {
+    /// The name in events.
     fn as_str(self) -> &'static str {
         match self {
             Action::Apply => "proposal.apply",
@@ -28,6 +28,7 @@ impl Action {
         }
     }
 
+    /// The permission that the decision needs.
     fn permission(self) -> Permission {
         match self {
             Action::Apply | Action::Approve => Permission::ProposalsApply,
@@ -36,12 +37,13 @@ impl Action {
     }
 }
 
-/// Why not.
+/// Why a decision is denied.
 enum Why {
     Scope(Permission),
     Rule(&'static str),
 }
 
+/// Checks the rules for a decision, without side effects.
 fn judge(
     caller: &Caller,
     settings: &Settings,
@@ -85,23 +87,24 @@ fn judge(
 }
 
 impl Engine {
-    /// Refuses unless the caller may; a refusal is on record before it is answered.
+    /// Fails unless the caller may make the decision. A denial is recorded as an event before it is
+    /// returned.
     pub(super) async fn authorize(
         &self,
         caller: &Caller,
         proposal: &Proposal,
         action: Action,
     ) -> Result<(), EngineError> {
-        let Err(why) = judge(caller, &self.parts.proposals, proposal, action) else {
+        let Err(denial) = judge(caller, &self.parts.proposals, proposal, action) else {
             return Ok(());
         };
-        let (reason, error) = match why {
+        let (reason, error) = match denial {
             Why::Scope(permission) => ("scope-missing", EngineError::Forbidden(permission)),
             Why::Rule(reason) => (reason, ProposalError::Denied(reason).into()),
         };
         let now = self.now_for(caller.tenant()).await?;
         let batch = Batch::new(caller.tenant().clone(), now).by(caller.principal().clone());
-        let noted = self
+        let recorded = self
             .parts
             .store
             .commit(sabotage!(
@@ -110,25 +113,30 @@ impl Engine {
                 batch
             ))
             .await;
-        if let Err(error) = noted {
+        if let Err(error) = recorded {
             tracing::warn!(proposal = proposal.id, %error, "a denial could not be put on record");
         }
         Err(error)
     }
 }
 
-/// The event of a decision: denied if there is a reason why.
-fn decided(caller: &Caller, proposal: &Proposal, action: Action, why: Option<&str>) -> EventBody {
+/// The event of a decision: denied if there is a reason, allowed otherwise.
+fn decided(
+    caller: &Caller,
+    proposal: &Proposal,
+    action: Action,
+    reason: Option<&str>,
+) -> EventBody {
     EventBody::AuthorizationDecided(AuthorizationDecided {
         principal: caller.principal().as_str().to_owned(),
         action: action.as_str().to_owned(),
         resource: proposal.id.clone(),
-        allowed: why.is_none(),
-        reason: why.map(str::to_owned),
+        allowed: reason.is_none(),
+        reason: reason.map(str::to_owned),
     })
 }
 
-/// The event of a decision to allow it.
+/// The event of a decision that is allowed.
 pub(super) fn allowed(caller: &Caller, proposal: &Proposal, action: Action) -> EventBody {
     decided(caller, proposal, action, None)
 }

@@ -1,6 +1,6 @@
-//! Changing a proposal short of applying it: revise, reject, archive. Each is one commit on the
-//! condition that the proposal is as it was, and ends a gate that was open for what is not there
-//! any more.
+//! Changing a proposal without applying it: revise, reject, archive. Each is one commit under the
+//! condition that the proposal is unchanged, and closes the approval gate of a revision that is no
+//! longer current.
 
 use super::gate::{Gate, GateState};
 use super::manage::{busy, settled};
@@ -17,20 +17,21 @@ use remem_core::{
 use remem_store::StoreError;
 use serde_json::{Map, Value};
 
-/// What is to be different.
+/// The changes of a revision.
 #[derive(Clone, Default)]
 pub struct Revise {
-    /// Another title.
+    /// A title that replaces the old one.
     pub title: Option<String>,
-    /// Another rationale.
+    /// A rationale that replaces the old one.
     pub rationale: Option<String>,
-    /// Another artifact.
+    /// An artifact that replaces the old one.
     pub artifact: Option<Map<String, Value>>,
-    /// The hash of the artifact that the caller has seen; another one is refused.
+    /// The hash of the artifact that the caller has seen; the request fails if it is another one by
+    /// now.
     pub expected: Option<String>,
 }
 
-// What a caller wrote.
+// Prints no text that a caller wrote.
 impl std::fmt::Debug for Revise {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Revise")
@@ -40,7 +41,7 @@ impl std::fmt::Debug for Revise {
 }
 
 impl Engine {
-    /// Changes a proposal: a new revision, which nobody has approved yet.
+    /// Adds a revision to a proposal. Approvals of the earlier revision do not count for it.
     pub async fn revise_proposal(
         &self,
         caller: &Caller,
@@ -56,14 +57,15 @@ impl Engine {
             .into());
         }
         for _ in 0..TRIES {
-            if let Some(done) = settled(self.revise_once(caller, id, revise.clone()).await) {
-                done?;
+            if let Some(result) = settled(self.revise_once(caller, id, revise.clone()).await) {
+                result?;
                 return self.reread(caller, id).await;
             }
         }
         busy()
     }
 
+    /// One attempt to revise; conflicts with concurrent changes of the proposal.
     async fn revise_once(
         &self,
         caller: &Caller,
@@ -126,7 +128,7 @@ impl Engine {
             Precondition::Absent,
             body,
         );
-        // What was approved is not what is there now.
+        // Approvals of the earlier revision do not hold for this one.
         let (batch, _) = self
             .ending_gate(batch, tenant, &proposal, GateState::Void, None)
             .await?;
@@ -137,16 +139,17 @@ impl Engine {
         Ok(())
     }
 
-    /// Turns a proposal down.
+    /// Rejects a proposal; the same artifact is not proposed by the host again.
     pub async fn reject_proposal(&self, caller: &Caller, id: &str) -> Result<Shown, EngineError> {
         self.close_proposal(caller, id, Step::Reject).await
     }
 
-    /// Puts a proposal away.
+    /// Archives a proposal, without a decision about it.
     pub async fn archive_proposal(&self, caller: &Caller, id: &str) -> Result<Shown, EngineError> {
         self.close_proposal(caller, id, Step::Archive).await
     }
 
+    /// Rejects or archives a proposal.
     async fn close_proposal(
         &self,
         caller: &Caller,
@@ -155,14 +158,15 @@ impl Engine {
     ) -> Result<Shown, EngineError> {
         caller.require(Permission::ProposalsWrite)?;
         for _ in 0..TRIES {
-            if let Some(done) = settled(self.close_once(caller, id, closing).await) {
-                done?;
+            if let Some(result) = settled(self.close_once(caller, id, closing).await) {
+                result?;
                 return self.reread(caller, id).await;
             }
         }
         busy()
     }
 
+    /// One attempt to reject or archive; conflicts with concurrent changes of the proposal.
     async fn close_once(
         &self,
         caller: &Caller,
@@ -201,7 +205,7 @@ impl Engine {
         Ok(())
     }
 
-    /// Ends the gate of a proposal's revision in the same commit, if one is open; answers it.
+    /// Adds the end of a proposal's open gate to a batch, and returns the gate, if there is one.
     pub(super) async fn ending_gate(
         &self,
         batch: Batch,
@@ -210,8 +214,8 @@ impl Engine {
         state: GateState,
         by: Option<&str>,
     ) -> Result<(Batch, Option<Gate>), EngineError> {
-        // One that cannot be read lets nobody pass, and does not keep a proposal from being turned
-        // down.
+        // A gate that cannot be read never passes, and must not keep a proposal from being
+        // rejected.
         let gate = match self.gate_of(tenant, proposal).await {
             Err(EngineError::Store(StoreError::Damaged(_))) => None,
             other => other?,
@@ -235,13 +239,14 @@ impl Engine {
         ))
     }
 
+    /// Reads a proposal again after a change.
     pub(super) async fn reread(&self, caller: &Caller, id: &str) -> Result<Shown, EngineError> {
         let proposal = self.find_proposal(caller.tenant(), id).await?;
         self.shown_proposal(caller.tenant(), proposal).await
     }
 }
 
-/// Where a step leads from here.
+/// The state that an action leads to; fails if the proposal's state does not allow it.
 pub(super) fn step(proposal: &Proposal, step: Step) -> Result<State, ProposalError> {
     proposal
         .state
@@ -249,32 +254,39 @@ pub(super) fn step(proposal: &Proposal, step: Step) -> Result<State, ProposalErr
         .ok_or(ProposalError::State(proposal.state))
 }
 
-/// Refuses if the artifact is not the one that a caller names. A hash may be written with its kind.
-pub(super) fn is_seen(proposal: &Proposal, named: Option<&str>) -> Result<(), ProposalError> {
-    let same = named.is_none_or(|named| {
-        named
+/// Fails if the current artifact is not the one whose hash the caller names. The hash may have the
+/// prefix `sha256:`.
+pub(super) fn is_seen(proposal: &Proposal, expected: Option<&str>) -> Result<(), ProposalError> {
+    let is_current = expected.is_none_or(|expected| {
+        expected
             .strip_prefix("sha256:")
-            .unwrap_or(named)
+            .unwrap_or(expected)
             .eq_ignore_ascii_case(&proposal.sha256)
     });
-    if same {
+    if is_current {
         Ok(())
     } else {
         Err(ProposalError::Stale)
     }
 }
 
-/// A batch that writes a proposal anew on the condition that it is as it was.
-pub(super) fn changing(caller: &Caller, was: &Proposal, next: &Proposal, now: Timestamp) -> Batch {
+/// The batch that changes a proposal, under the condition that it is unchanged since it was read.
+pub(super) fn changing(
+    caller: &Caller,
+    current: &Proposal,
+    next: &Proposal,
+    now: Timestamp,
+) -> Batch {
     let batch = Batch::new(caller.tenant().clone(), now).by(caller.principal().clone());
     batch.set(
         RecordKind::Proposal,
-        was.id.clone(),
-        Precondition::Version(was.version),
+        current.id.clone(),
+        Precondition::Version(current.version),
         next.body(),
     )
 }
 
+/// The event that a gate has ended.
 pub(super) fn ended(gate: &Gate, principal: &str, reason: &str) -> ApprovalEnded {
     ApprovalEnded {
         gate_id: gate.id.clone(),

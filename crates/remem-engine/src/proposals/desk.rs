@@ -1,28 +1,29 @@
-//! The desk: the only place of the engine that reads what is under review. What it holds is private
-//! to `proposals`, so that nothing that resolves agents, workflows, prompts or automations can
-//! reach a proposal, not even by mistake.
+//! The store of proposals: the only part of the engine that reads them. Its methods are private to
+//! `proposals`, so that nothing that resolves agents, workflows, prompts or automations can reach a
+//! proposal, not even by mistake.
 
 use remem_core::{Record, RecordKind, TenantId, Timestamp};
 use remem_store::{Review, StoreError};
 use std::sync::Arc;
 
-/// Where proposals are looked at.
+/// Access to proposals, their revisions and approval gates. The default has none.
 #[derive(Clone, Default)]
 pub struct Desk(Option<Arc<dyn Review>>);
 
 impl Desk {
-    /// Over what keeps proposals.
+    /// Reads proposals from this storage.
     #[must_use]
     pub fn over(review: Arc<dyn Review>) -> Desk {
         Desk(Some(review))
     }
 
-    /// Whether there is one: a host without says that it has no proposals.
+    /// Whether this host has proposals at all.
     #[must_use]
     pub fn is_open(&self) -> bool {
         self.0.is_some()
     }
 
+    /// Reads one record by its key.
     pub(in crate::proposals) async fn record(
         &self,
         tenant: &TenantId,
@@ -35,6 +36,7 @@ impl Desk {
         }
     }
 
+    /// Reads records by key.
     pub(in crate::proposals) async fn records(
         &self,
         tenant: &TenantId,
@@ -49,6 +51,7 @@ impl Desk {
         }
     }
 
+    /// Reads records that are due.
     pub(in crate::proposals) async fn due(
         &self,
         tenant: &TenantId,

@@ -1,5 +1,6 @@
-//! From what somebody wrote to what is kept: redacted first and written down canonically then, so
-//! that the hash is one of what is kept. Owns the limits of a draft; it stores nothing.
+//! Converting a caller's draft to its stored form: first redacted, then serialised canonically, so
+//! that the hash is that of the stored bytes. This file has the limits of a draft; it stores
+//! nothing.
 
 use super::ProposalError;
 use crate::cpu;
@@ -11,17 +12,17 @@ use remem_core::sabotage;
 use remem_core::{Admission, Policy, RecordKind, Rejection, TenantId};
 use serde_json::{Map, Value, json};
 
-/// How often a text that redaction changed again is looked at again.
+/// How often a text that redaction changed is redacted again.
 const LOOKS: usize = 4;
 
-/// A draft as it is kept.
+/// A draft in its stored form.
 pub(super) struct Draft {
     pub title: Option<String>,
     pub rationale: Option<String>,
     pub artifact: Artifact,
 }
 
-/// Redacts a draft and writes it down.
+/// Redacts a draft and serialises it canonically.
 fn written(
     admission: &Admission<'_>,
     title: Option<String>,
@@ -44,40 +45,40 @@ fn written(
             rule: "must be a single line",
         });
     }
-    // Bounds what is redacted.
+    // This also bounds the size of what is redacted.
     Artifact::new(&artifact)?;
-    let words = json!({"title": title, "rationale": rationale, "artifact": artifact});
-    let clean = sabotage!(
+    let texts = json!({"title": title, "rationale": rationale, "artifact": artifact});
+    let redacted = sabotage!(
         "proposals-are-kept-as-they-come",
-        admission.record(words.as_object().cloned().unwrap_or_default()),
-        crate::jobs::own_words(words)
+        admission.record(texts.as_object().cloned().unwrap_or_default()),
+        crate::jobs::own_words(texts)
     );
     let text = |name: &str| {
-        clean
+        redacted
             .map()
             .get(name)
             .and_then(Value::as_str)
             .map(str::to_owned)
     };
     let mut artifact = Artifact::new(
-        clean
+        redacted
             .map()
             .get("artifact")
             .and_then(Value::as_object)
             .unwrap_or(&Map::new()),
     )?;
     for _ in 0..LOOKS {
-        // Field by field it is clean. As one text, which is how it is kept, something may still
-        // look like a secret.
-        let again = cleaned(admission, artifact.text());
-        if again == artifact.text() {
+        // Field by field the artifact is clean. But it is stored as one text, in which something
+        // may still look like a secret.
+        let redacted_text = cleaned(admission, artifact.text());
+        if redacted_text == artifact.text() {
             return Ok(Draft {
                 title: text("title"),
                 rationale: text("rationale"),
                 artifact,
             });
         }
-        match serde_json::from_str::<Map<String, Value>>(&again) {
+        match serde_json::from_str::<Map<String, Value>>(&redacted_text) {
             Ok(map) => artifact = Artifact::new(admission.record(map).map())?,
             Err(_) => break,
         }
@@ -88,6 +89,7 @@ fn written(
     })
 }
 
+/// Redacts one text by the current rules.
 pub(super) fn cleaned(admission: &Admission<'_>, text: &str) -> String {
     let body = admission.record(Map::from_iter([("text".to_owned(), json!(text))]));
     body.map()
@@ -97,6 +99,7 @@ pub(super) fn cleaned(admission: &Admission<'_>, text: &str) -> String {
         .to_owned()
 }
 
+/// Fails if a text has too many characters.
 fn bounded(field: &'static str, text: Option<&str>, limit: usize) -> Result<(), Rejection> {
     let chars = text.map_or(0, |text| text.chars().count());
     let limit = limit as u64;
@@ -113,7 +116,7 @@ fn bounded(field: &'static str, text: Option<&str>, limit: usize) -> Result<(), 
     }
 }
 
-/// A note on a decision, redacted.
+/// Checks and redacts the note on a decision.
 pub(super) fn note(
     admission: &Admission<'_>,
     note: Option<String>,
@@ -126,7 +129,7 @@ pub(super) fn note(
     Ok(note.map(|note| cleaned(admission, &note)))
 }
 
-/// Refuses bytes of which the rules of today would leave something else.
+/// Fails if redaction by the rules of today would change the artifact.
 pub(super) fn still_clean(
     rules: &Rules,
     policy: &Policy,
@@ -144,7 +147,7 @@ pub(super) fn still_clean(
 }
 
 impl Engine {
-    /// A draft as it is kept.
+    /// Redacts and serialises a draft on the thread pool.
     pub(super) async fn written(
         &self,
         tenant: &TenantId,
@@ -152,13 +155,14 @@ impl Engine {
         (title, rationale): (Option<String>, Option<String>),
         artifact: Map<String, Value>,
     ) -> Result<Draft, EngineError> {
-        let words = [&title, &rationale].into_iter().flatten();
-        let size = cpu::of_map(&artifact) + words.map(|text| cpu::of_text(text)).sum::<usize>();
+        let texts = [&title, &rationale].into_iter().flatten();
+        let size = cpu::of_map(&artifact) + texts.map(|text| cpu::of_text(text)).sum::<usize>();
         let work = || written(admission, title, rationale, artifact);
         Ok(self.parts.cpu.run(tenant, size, work).await??)
     }
 
-    /// The installed artifact or open proposal that an artifact repeats.
+    /// The installed artifact or open proposal that an artifact duplicates, except the proposal
+    /// `but`.
     pub(super) async fn repeats(
         &self,
         tenant: &TenantId,
@@ -183,14 +187,14 @@ impl Engine {
                 .to_owned();
             known.push((record.key, text));
         }
-        let desk = &self.parts.review;
-        let open = desk
+        let store = &self.parts.review;
+        let open = store
             .proposals(tenant)
             .await?
             .into_iter()
             .filter(|other| other.kind == kind && other.state.is_open());
         for other in open.filter(|other| Some(other.id.as_str()) != but) {
-            if let Some(artifact) = desk.artifact(tenant, &other).await? {
+            if let Some(artifact) = store.artifact(tenant, &other).await? {
                 known.push((other.id, artifact.text().to_owned()));
             }
         }

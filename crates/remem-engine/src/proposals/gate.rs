@@ -1,6 +1,6 @@
-//! The gate: so many approvals of one revision, by people who did not write it, in time. One record
-//! a revision; every vote is a commit on the condition that gate and proposal are as they were, and
-//! the last one installs.
+//! The approval gate: a quorum of approvals of one revision, by principals who did not write it,
+//! before a deadline. There is one record for each revision. Every vote is a commit under the
+//! condition that gate and proposal are unchanged, and the last one installs.
 
 use super::apply::Applied;
 use super::authority::{Action, allowed};
@@ -24,64 +24,64 @@ use remem_core::{
 use remem_store::StoreError;
 use serde_json::{Map, Value, json};
 
-/// Words for why a quorum is passed over.
+/// The reasons for an override that a caller may give.
 pub const OVERRIDE_REASONS: [&str; 4] = ["urgent", "reviewer-unavailable", "policy", "other"];
-/// Who rejects what nobody decided about in time.
+/// The principal that rejects proposals without a decision by their deadline.
 const HOST: &str = "remembrancer";
-/// Gates that one activation ends.
+/// Gates that one activation ends, at most.
 const EXPIRE_MAX: u32 = 100;
 
-/// Who has decided what about a revision of a proposal.
+/// The approvals of one revision of a proposal.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Gate {
-    /// Its name.
+    /// The id of the gate.
     pub id: String,
-    /// The proposal.
+    /// The id of the proposal.
     pub proposal: String,
-    /// The revision.
+    /// The number of the revision.
     pub revision: u64,
-    /// The hash of its artifact.
+    /// The hash of the revision's artifact.
     pub sha256: String,
-    /// How it stands.
+    /// Whether it is open, and otherwise how it ended.
     pub state: GateState,
-    /// Approvals that it needs.
+    /// Number of approvals that it needs.
     pub quorum: u32,
-    /// Those that it has, each by somebody else.
+    /// The approvals so far, each by another principal.
     pub votes: Vec<Vote>,
-    /// Who ended it.
+    /// The principal that ended it.
     pub ended_by: Option<String>,
-    /// A word for why.
+    /// The reason of an override or rejection, as a code.
     pub reason: Option<String>,
-    /// What somebody wrote about an override.
+    /// A note of the principal that overrode it.
     pub note: Option<String>,
-    /// When it was opened.
+    /// When the gate was opened.
     pub opened_at: Timestamp,
-    /// When it is rejected if nobody decides.
+    /// The deadline, after which it is rejected.
     pub due: Timestamp,
     pub(super) version: u64,
 }
 
-/// An approval.
+/// One approval of a revision.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Vote {
-    /// Whose.
+    /// The principal that approved.
     pub principal: String,
-    /// When.
+    /// When the approval was given.
     pub at: Timestamp,
 }
 
-/// How a gate stands.
+/// The state of a gate, from open to one of four ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum GateState {
-    /// It waits for approvals.
+    /// Open: waiting for further approvals.
     Open,
-    /// There were enough.
+    /// The quorum was reached.
     Passed,
-    /// Somebody went past it.
+    /// A principal with the right to override installed the proposal without a quorum.
     Overridden,
-    /// Somebody said no, or nobody said anything in time.
+    /// A principal rejected the proposal, or the deadline passed.
     Rejected,
-    /// What it was about is not there any more.
+    /// The revision is no longer current.
     Void,
 }
 
@@ -107,7 +107,7 @@ impl GateState {
     }
 }
 
-// A note is what a caller wrote.
+// Prints no text that a caller wrote.
 impl std::fmt::Debug for Gate {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Gate")
@@ -118,11 +118,13 @@ impl std::fmt::Debug for Gate {
     }
 }
 
+/// The id of the gate of a proposal's newest revision.
 fn gate_id(proposal: &Proposal) -> String {
     format!("{}-r{}", proposal.id, proposal.revision)
 }
 
 impl Gate {
+    /// Reads a gate from its record; `None` if a field is missing.
     fn read(record: &Record) -> Option<Gate> {
         let text = |body: &Map<String, Value>, name: &str| {
             body.get(name).and_then(Value::as_str).map(str::to_owned)
@@ -166,6 +168,7 @@ impl Gate {
         })
     }
 
+    /// The body of the gate's record.
     pub(super) fn body(&self) -> RecordBody {
         let votes: Vec<Value> = self
             .votes
@@ -179,6 +182,7 @@ impl Gate {
         }))
     }
 
+    /// Adds the write of the gate to a batch. An open gate is due at its deadline.
     fn add_to(&self, batch: Batch) -> Batch {
         let precondition = if self.version == 0 {
             Precondition::Absent
@@ -203,7 +207,7 @@ impl Gate {
         )
     }
 
-    /// The gate with one more approval; `None` if this principal has approved already.
+    /// Adds an approval; `None` if this principal has approved already.
     fn with_vote(&self, principal: &str, at: Timestamp) -> Option<Gate> {
         let known = self.votes.iter().any(|vote| vote.principal == principal);
         let vote = Vote {
@@ -223,7 +227,7 @@ impl Gate {
 }
 
 impl Engine {
-    /// The gate of a proposal's newest revision.
+    /// Returns the gate of a proposal's newest revision.
     pub async fn proposal_gate(&self, caller: &Caller, id: &str) -> Result<Gate, EngineError> {
         caller.require(Permission::ProposalsRead)?;
         let proposal = self.find_proposal(caller.tenant(), id).await?;
@@ -231,7 +235,7 @@ impl Engine {
             .gate_of(caller.tenant(), &proposal)
             .await?
             .ok_or(EngineError::NotFound("approval gate"))?;
-        // Rules may have changed since the note was written.
+        // The redaction rules may have changed since the note was written.
         let rules = self.rules(caller.tenant()).await?;
         let policy = self.policy_of(caller);
         let note = gate
@@ -241,6 +245,7 @@ impl Engine {
         Ok(Gate { note, ..gate })
     }
 
+    /// Reads the gate of a proposal's newest revision.
     pub(super) async fn gate_of(
         &self,
         tenant: &TenantId,
@@ -261,7 +266,7 @@ impl Engine {
         ))
     }
 
-    /// The gate that is open now, or a new one.
+    /// The open gate of a proposal's newest revision, or a new one. Fails if its gate has ended.
     async fn open_gate(
         &self,
         tenant: &TenantId,
@@ -277,7 +282,7 @@ impl Engine {
                     gate.state == GateState::Open
                 ) =>
             {
-                // A host that became stricter meanwhile means it.
+                // If the host has raised its quorum since, the higher number counts.
                 Ok(Gate {
                     quorum: gate.quorum.max(settings.quorum),
                     ..gate
@@ -302,7 +307,7 @@ impl Engine {
         }
     }
 
-    /// Opens the gate. Whoever did not write the proposal approves it by that.
+    /// Opens the gate. If the caller did not write the proposal, this is also its approval.
     pub(super) async fn ask_or_grant(
         &self,
         caller: &Caller,
@@ -325,7 +330,7 @@ impl Engine {
         self.waiting(caller, &proposal).await
     }
 
-    /// Approves a revision whose gate is open.
+    /// Approves the revision of an open gate.
     pub async fn approve_proposal(
         &self,
         caller: &Caller,
@@ -333,13 +338,14 @@ impl Engine {
         digest: Option<&str>,
     ) -> Result<Applied, EngineError> {
         for _ in 0..TRIES {
-            if let Some(done) = settled(self.approve_once(caller, id, digest).await) {
-                return done;
+            if let Some(result) = settled(self.approve_once(caller, id, digest).await) {
+                return result;
             }
         }
         busy()
     }
 
+    /// One attempt to approve; conflicts with concurrent changes.
     async fn approve_once(
         &self,
         caller: &Caller,
@@ -357,6 +363,7 @@ impl Engine {
         self.grant(caller, &proposal, gate, now).await
     }
 
+    /// Adds the caller's approval, and installs the proposal if that completes the quorum.
     async fn grant(
         &self,
         caller: &Caller,
@@ -365,7 +372,7 @@ impl Engine {
         now: Timestamp,
     ) -> Result<Applied, EngineError> {
         let principal = caller.principal().as_str();
-        // Saying it twice is saying it once.
+        // A repeated approval changes nothing.
         let Some(gate) = gate.with_vote(principal, now) else {
             return self.waiting(caller, proposal).await;
         };
@@ -379,8 +386,8 @@ impl Engine {
             principal: principal.to_owned(),
             quorum_progress,
         };
-        let enough = granted >= gate.quorum;
-        let (gate, batch) = if enough {
+        let has_quorum = granted >= gate.quorum;
+        let (gate, batch) = if has_quorum {
             let batch = self
                 .activating(caller, proposal, Some(&gate.id), now)
                 .await?;
@@ -399,7 +406,7 @@ impl Engine {
             .emit(allowed(caller, proposal, Action::Approve))
             .emit(EventBody::ApprovalGranted(event));
         self.parts.store.commit(gate.add_to(batch)).await?;
-        if enough {
+        if has_quorum {
             return Ok(Applied::Installed(Box::new(
                 self.reread(caller, &proposal.id).await?,
             )));
@@ -407,6 +414,7 @@ impl Engine {
         self.waiting(caller, proposal).await
     }
 
+    /// The result for a proposal that still needs approvals.
     async fn waiting(&self, caller: &Caller, proposal: &Proposal) -> Result<Applied, EngineError> {
         let gate = self
             .gate_of(caller.tenant(), proposal)
@@ -418,7 +426,8 @@ impl Engine {
         ))
     }
 
-    /// Goes past the quorum: for who has that right, where the host allows it, with a reason.
+    /// Installs a proposal without a quorum, for callers with the right to override, where the host
+    /// allows it. Needs a reason.
     pub async fn override_proposal(
         &self,
         caller: &Caller,
@@ -428,16 +437,17 @@ impl Engine {
         digest: Option<&str>,
     ) -> Result<Applied, EngineError> {
         for _ in 0..TRIES {
-            if let Some(done) = settled(
+            if let Some(result) = settled(
                 self.override_once(caller, id, reason, note.clone(), digest)
                     .await,
             ) {
-                return done;
+                return result;
             }
         }
         busy()
     }
 
+    /// One attempt to override; conflicts with concurrent changes.
     async fn override_once(
         &self,
         caller: &Caller,
@@ -484,7 +494,7 @@ impl Engine {
         Ok(Applied::Installed(Box::new(self.reread(caller, id).await?)))
     }
 
-    /// Whether a gate's time is over.
+    /// Whether the deadline of a gate has passed.
     pub(crate) async fn has_gates_due(
         &self,
         tenant: &TenantId,
@@ -498,7 +508,7 @@ impl Engine {
             .is_empty())
     }
 
-    /// Rejects what nobody decided about in time.
+    /// Rejects proposals without a decision by their deadline.
     pub(crate) async fn expire_gates(
         &self,
         tenant: &TenantId,
@@ -524,8 +534,8 @@ impl Engine {
                 .await
             {
                 Ok(_) => report.changed += 1,
-                // Somebody decided at the last moment, or the lease is gone: the next activation
-                // sees which.
+                // A decision came at the last moment, or the lease is gone: the next activation
+                // finds out which.
                 Err(StoreError::Conflict) => {}
                 Err(other) => return Err(other.into()),
             }
@@ -533,6 +543,7 @@ impl Engine {
         Ok(report)
     }
 
+    /// Adds the rejection of an overdue gate and its proposal to a batch.
     async fn expiring(
         &self,
         batch: Batch,
@@ -541,7 +552,7 @@ impl Engine {
     ) -> Result<Batch, EngineError> {
         let precondition = Precondition::Version(record.version);
         let Some(gate) = Gate::read(record) else {
-            // It lets nobody pass as it is; from now on it is not looked at again either.
+            // An unreadable gate never passes; closing it takes it out of the due records.
             tracing::warn!(
                 gate = record.key,
                 "a gate cannot be read; it is closed for good"
@@ -551,13 +562,18 @@ impl Engine {
             return Ok(batch.set(RecordKind::Gate, record.key.clone(), precondition, closed));
         };
         let now = batch.at();
-        let over = Gate {
+        let ended_gate = Gate {
             state: GateState::Rejected,
             ended_by: Some(HOST.to_owned()),
             reason: Some("timeout".to_owned()),
             ..gate.clone()
         };
-        let batch = batch.set(RecordKind::Gate, gate.id.clone(), precondition, over.body());
+        let batch = batch.set(
+            RecordKind::Gate,
+            gate.id.clone(),
+            precondition,
+            ended_gate.body(),
+        );
         let batch = batch.emit(EventBody::ApprovalRejected(ended(&gate, HOST, "timeout")));
         let proposal = self
             .parts

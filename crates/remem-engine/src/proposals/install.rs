@@ -1,5 +1,5 @@
-//! What applying a proposal means: the records that resolvers read, and beside them the exact bytes
-//! that they came from. Takes no name that something else has, be it the tenant's or the host's.
+//! Installing a proposal: the records that resolvers read, and beside them the exact bytes that
+//! they came from. A name that the tenant or the host uses already is never replaced.
 
 use super::ProposalError;
 use super::record::Proposal;
@@ -18,24 +18,24 @@ use remem_core::{
 };
 use serde_json::{Map, Value, json};
 
-/// What was installed from a proposal.
+/// An artifact that was installed from a proposal.
 #[derive(Clone, PartialEq)]
 pub struct Installed {
-    /// `<kind>/<name>`.
+    /// The kind and name: `<kind>/<name>`.
     pub reference: String,
-    /// The exact bytes, as long as nothing in them has become a secret.
+    /// The exact bytes, redacted if they have come to contain a secret.
     pub artifact: String,
-    /// Their hash.
+    /// The hash of the installed bytes.
     pub sha256: String,
-    /// The proposal …
+    /// The id of the proposal.
     pub proposal: String,
-    /// … and its revision.
+    /// The installed revision of the proposal.
     pub revision: u64,
-    /// When.
+    /// When it was installed.
     pub at: Timestamp,
 }
 
-// The artifact is what somebody wrote.
+// Prints no text that a caller wrote.
 impl std::fmt::Debug for Installed {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Installed")
@@ -45,7 +45,7 @@ impl std::fmt::Debug for Installed {
     }
 }
 
-/// One record that is to be written.
+/// One record that an installation writes.
 struct Effect {
     kind: RecordKind,
     key: String,
@@ -53,18 +53,18 @@ struct Effect {
     ties: Ties,
 }
 
-/// Everything that is to be written.
+/// Everything that an installation writes.
 pub(super) struct Installation {
-    /// `<kind>/<name>`.
+    /// The kind and name: `<kind>/<name>`.
     pub reference: String,
     effects: Vec<Effect>,
     installed: RecordBody,
-    /// What the record of an earlier installation of this name must be like.
+    /// The condition on the record of an earlier installation of this name.
     precondition: Precondition,
 }
 
 impl Installation {
-    /// All of it, on the condition that the names are still free.
+    /// Adds all records to a batch, under the condition that their names are still free.
     pub fn add_to(self, batch: Batch) -> Batch {
         let add = |batch: Batch, effect: Effect| {
             batch.set_tied(
@@ -86,7 +86,7 @@ impl Installation {
 }
 
 impl Engine {
-    /// What was installed from proposals, by kind and name.
+    /// Lists what was installed from proposals, by kind and name.
     pub async fn installed_artifacts(
         &self,
         caller: &Caller,
@@ -108,10 +108,10 @@ impl Engine {
                     .and_then(Value::as_str)
                     .map(str::to_owned)
             };
-            let shown = Map::from_iter([("artifact".to_owned(), json!(text("artifact")?))]);
-            let shown = rules.admission(&policy, record.at).record(shown);
+            let body = Map::from_iter([("artifact".to_owned(), json!(text("artifact")?))]);
+            let body = rules.admission(&policy, record.at).record(body);
             Some(Installed {
-                artifact: shown.map().get("artifact")?.as_str()?.to_owned(),
+                artifact: body.map().get("artifact")?.as_str()?.to_owned(),
                 sha256: text("sha256")?,
                 proposal: text("proposalId")?,
                 revision: record.body.get("revision")?.as_u64()?,
@@ -122,7 +122,7 @@ impl Engine {
         Ok(records.into_iter().filter_map(read).collect())
     }
 
-    /// Works out what applying a proposal means.
+    /// Plans what applying a proposal writes.
     pub(super) async fn installation(
         &self,
         caller: &Caller,
@@ -133,28 +133,28 @@ impl Engine {
         caller.vouch_for_runs()?;
         let tenant = caller.tenant();
         let policy = self.policy_of(caller);
-        let what =
+        let installable =
             check(proposal.kind, &artifact.map(), &policy).map_err(ProposalError::Malformed)?;
-        let reference = format!("{}/{}", proposal.kind.as_str(), what.name());
+        let reference = format!("{}/{}", proposal.kind.as_str(), installable.name());
         let rules = self.rules(tenant).await?;
         let admission = rules.admission(&policy, now);
-        let plain = |kind, key: &str, body: Map<String, Value>| Effect {
+        let record_of = |kind, key: &str, body: Map<String, Value>| Effect {
             kind,
             key: key.to_owned(),
             body: admission.record(body),
             ties: Ties::default(),
         };
-        let effects: Vec<Effect> = match &what {
+        let effects: Vec<Effect> = match &installable {
             Installable::Agents { agents, .. } => {
                 self.prompts_are_there(tenant, agents).await?;
                 agents
                     .iter()
-                    .map(|agent| plain(RecordKind::Agent, agent.id(), agent.body().clone()))
+                    .map(|agent| record_of(RecordKind::Agent, agent.id(), agent.body().clone()))
                     .collect()
             }
             Installable::Workflows { workflows, .. } => {
                 let definition = |workflow: &Workflow| {
-                    plain(
+                    record_of(
                         RecordKind::Workflow,
                         &workflow.id,
                         with_scopes(workflow.document.clone(), caller),
@@ -163,7 +163,7 @@ impl Engine {
                 workflows.iter().map(definition).collect()
             }
             Installable::Prompt(template) => {
-                vec![plain(RecordKind::Prompt, template.id(), artifact.map())]
+                vec![record_of(RecordKind::Prompt, template.id(), artifact.map())]
             }
             Installable::Automation(automation) => {
                 let record =
@@ -178,8 +178,8 @@ impl Engine {
             }
         };
         for effect in &effects {
-            // Names are kept in clear and shown in events, whatever the tenant thinks of shapes
-            // elsewhere.
+            // Names are stored in clear and appear in events, so they are always checked for
+            // secrets, whatever the tenant's policy for shapes is.
             check_name(rules.redactor(), "artifact", &effect.key)
                 .map_err(|_| ProposalError::HoldsSecret)?;
         }
@@ -209,6 +209,7 @@ impl Engine {
         })
     }
 
+    /// Fails unless the prompts of all agents exist.
     async fn prompts_are_there(
         &self,
         tenant: &TenantId,
@@ -227,8 +228,8 @@ impl Engine {
         Ok(())
     }
 
-    /// Refuses if a name is taken or there is no room; answers what the record of the installation
-    /// must be like.
+    /// Fails if a name is used or a limit is exceeded; returns the condition for the record of the
+    /// installation.
     async fn free_names(
         &self,
         tenant: &TenantId,
@@ -237,7 +238,7 @@ impl Engine {
         effects: &[Effect],
     ) -> Result<Precondition, EngineError> {
         for effect in effects {
-            let of_the_host = match effect.kind {
+            let is_of_host = match effect.kind {
                 RecordKind::Agent => self
                     .parts
                     .agents
@@ -248,14 +249,14 @@ impl Engine {
             };
             if sabotage!(
                 "a-proposal-takes-over-a-name",
-                of_the_host
+                is_of_host
                     || self
                         .parts
                         .store
                         .record(tenant, effect.kind, &effect.key)
                         .await?
                         .is_some(),
-                of_the_host
+                is_of_host
             ) {
                 return Err(ProposalError::InstallConflict.into());
             }
@@ -270,7 +271,7 @@ impl Engine {
         else {
             return Ok(Precondition::Absent);
         };
-        // What was installed under this name before may have been removed since; then the name is
+        // What was installed under this name before may have been deleted since; then the name is
         // free.
         for item in earlier
             .body
@@ -292,6 +293,7 @@ impl Engine {
         Ok(Precondition::Version(earlier.version))
     }
 
+    /// Fails if the tenant would have too many records of a kind.
     async fn room_for_effects(
         &self,
         tenant: &TenantId,
@@ -313,11 +315,11 @@ impl Engine {
                 policy.automations_max,
             ),
         };
-        let asked = u32::try_from(limit).unwrap_or(u32::MAX);
+        let limit_u32 = u32::try_from(limit).unwrap_or(u32::MAX);
         let actual = self
             .parts
             .store
-            .records(tenant, record, "", None, asked)
+            .records(tenant, record, "", None, limit_u32)
             .await?
             .len()
             + effects.len();

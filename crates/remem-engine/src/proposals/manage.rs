@@ -1,5 +1,5 @@
-//! What callers do with proposals: look at them, and submit their own. Changing one is in `change`,
-//! applying it in `apply`.
+//! Operations of callers on proposals: list, get, and submit their own. Changing one is in
+//! `change`, applying it in `apply`.
 
 use super::ProposalError;
 use super::draft;
@@ -15,35 +15,36 @@ use remem_core::{
 use remem_store::{Committed, Outcome, StoreError};
 use serde_json::{Map, Value};
 
-/// Which proposals a list is to hold.
+/// The filter of a list of proposals.
 #[derive(Clone, Debug, Default)]
 pub struct ProposalQuery {
-    /// In this state.
+    /// Only proposals in this state.
     pub state: Option<State>,
-    /// Of this kind.
+    /// Only proposals of this kind.
     pub kind: Option<Kind>,
-    /// After this one.
+    /// Only proposals after the one with this id.
     pub after: Option<String>,
-    /// At the most.
+    /// Number of proposals wanted; see `Policy::list_limit`.
     pub limit: Option<u32>,
 }
 
-/// A caller's own draft.
+/// A draft that a caller submits.
 #[derive(Clone)]
 pub struct NewProposal {
-    /// What it would install.
+    /// The kind of artifact to install.
     pub kind: Kind,
-    /// A line for people.
+    /// A title of one line.
     pub title: Option<String>,
-    /// Why it is there.
+    /// Why it should be installed.
     pub rationale: Option<String>,
-    /// What it would install. Held against the rules of its kind when it is applied, not before.
+    /// The artifact to install. It is checked against the rules of its kind when it is applied, not
+    /// before.
     pub artifact: Map<String, Value>,
-    /// The runs that it was made from.
+    /// The runs that the draft was made from.
     pub source_runs: Vec<String>,
 }
 
-// What a caller wrote.
+// Prints no text that a caller wrote.
 impl std::fmt::Debug for NewProposal {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("NewProposal")
@@ -52,14 +53,14 @@ impl std::fmt::Debug for NewProposal {
     }
 }
 
-/// Proposals that one look at the storage brings.
+/// Proposals read with one query.
 const PAGE: u32 = 200;
-/// Runs that a draft can name.
+/// Source runs that a draft can name, at most.
 pub const SOURCES_MAX: usize = 50;
 
 impl Engine {
-    /// Proposals, oldest first: what has waited longest comes first. The name after which to go on,
-    /// if there may be more.
+    /// Lists proposals, those that have waited longest first, with the cursor of the next page if
+    /// there may be one.
     pub async fn proposals(
         &self,
         caller: &Caller,
@@ -105,14 +106,14 @@ impl Engine {
         }
     }
 
-    /// One of them.
+    /// Returns one proposal with its artifact.
     pub async fn proposal(&self, caller: &Caller, id: &str) -> Result<Shown, EngineError> {
         caller.require(Permission::ProposalsRead)?;
         let proposal = self.find_proposal(caller.tenant(), id).await?;
         self.shown_proposal(caller.tenant(), proposal).await
     }
 
-    /// Its revisions, oldest first.
+    /// Lists the revisions of a proposal, oldest first.
     pub async fn proposal_revisions(
         &self,
         caller: &Caller,
@@ -141,8 +142,8 @@ impl Engine {
         Ok(revisions)
     }
 
-    /// Puts a caller's own draft under review; once, however often it is repeated with the same
-    /// key. Answers whether it was there already.
+    /// Stores a caller's draft for review; once, however often the request is repeated with the
+    /// same key. Returns whether this is a repetition.
     pub async fn submit_proposal(
         &self,
         caller: &Caller,
@@ -168,17 +169,17 @@ impl Engine {
         let rules = self.rules(tenant).await?;
         let now = self.now_for(tenant).await?;
         let admission = rules.admission(&policy, now);
-        let words = (new.title, new.rationale);
+        let texts = (new.title, new.rationale);
         let draft = self
-            .written(tenant, &admission, words, new.artifact)
+            .written(tenant, &admission, texts, new.artifact)
             .await?;
         for run in &new.source_runs {
             remem_core::admission::check_name(rules.redactor(), "sourceRunIds", run)?;
         }
         if let Err(full) = self.room_for_a_proposal(tenant).await {
-            let first = self.first_answer(tenant, idempotency.as_ref()).await?;
+            let earlier = self.first_answer(tenant, idempotency.as_ref()).await?;
             let stored = self
-                .find_proposal(tenant, &first.as_ref().and_then(named).ok_or(full)?)
+                .find_proposal(tenant, &earlier.as_ref().and_then(named).ok_or(full)?)
                 .await?;
             return Ok((self.shown_proposal(tenant, stored).await?, true));
         }
@@ -207,7 +208,7 @@ impl Engine {
         ))
     }
 
-    /// A proposal that is not stored yet.
+    /// Builds a proposal that is not stored yet.
     pub(super) async fn new_proposal(
         &self,
         tenant: &TenantId,
@@ -237,7 +238,7 @@ impl Engine {
         })
     }
 
-    /// Refuses one more if there are too many, or if there can be none.
+    /// Fails if the host has no proposals, or the tenant has too many.
     pub(super) async fn room_for_a_proposal(&self, tenant: &TenantId) -> Result<(), EngineError> {
         if !self.parts.review.is_open() {
             return Err(ProposalError::Off.into());
@@ -267,6 +268,7 @@ impl Engine {
         Ok(())
     }
 
+    /// Reads a proposal; fails if it does not exist.
     pub(super) async fn find_proposal(
         &self,
         tenant: &TenantId,
@@ -283,7 +285,7 @@ impl Engine {
     }
 }
 
-/// The name that the proposal got: on a repetition, the first time.
+/// The id under which a commit stored a proposal: on a replay, that of the first request.
 fn named(committed: &Committed) -> Option<String> {
     committed.outcomes.iter().find_map(|outcome| match outcome {
         Outcome::Recorded { key, .. } => Some(key.clone()),
@@ -291,6 +293,7 @@ fn named(committed: &Committed) -> Option<String> {
     })
 }
 
+/// Digest of a submitted draft, for its idempotency key.
 fn digest(new: &NewProposal) -> Digest {
     let mut digest = Digest::default();
     digest.part(new.kind.as_str().as_bytes());
@@ -303,7 +306,7 @@ fn digest(new: &NewProposal) -> Digest {
     digest
 }
 
-/// Adds to a batch all that makes a proposal.
+/// Adds a new proposal, its first revision and its event to a batch.
 pub(super) fn creating(
     batch: Batch,
     proposal: &Proposal,
@@ -333,7 +336,7 @@ pub(super) fn creating(
         }))
 }
 
-/// `None` if somebody else came before, so that it is to be tried again.
+/// `None` for a conflict, so that the operation is tried again.
 pub(super) fn settled<T>(result: Result<T, EngineError>) -> Option<Result<T, EngineError>> {
     if matches!(result, Err(EngineError::Store(StoreError::Conflict))) {
         None
@@ -342,7 +345,7 @@ pub(super) fn settled<T>(result: Result<T, EngineError>) -> Option<Result<T, Eng
     }
 }
 
-/// Somebody else came before too often.
+/// The error after too many conflicts.
 pub(super) fn busy<T>() -> Result<T, EngineError> {
     Err(StoreError::Busy.into())
 }

@@ -1,15 +1,15 @@
-//! Proposals: drafts of what the host could do by itself, which do nothing until somebody applies
-//! them. This file owns what is configured and what can go wrong; it decides nothing.
+//! Proposals: drafts of what the host could do by itself, without any effect before they are
+//! applied. This file has the settings and errors; it decides nothing.
 //!
-//! * `desk`: the only reader of what is under review.
-//! * `record`: a proposal and its revisions as they are kept.
-//! * `draft`: from what somebody wrote to redacted, canonical bytes.
-//! * `manage`, `change`: what callers do with proposals, short of applying them.
-//! * `authority`: who may decide, and the trace that every decision leaves.
-//! * `apply`, `gate`: one decision, or several.
-//! * `install`: what applying means.
+//! * `store`: the only reader of proposals.
+//! * `record`: a proposal and its revisions as they are stored.
+//! * `draft`: converting a caller's text to redacted, canonical bytes.
+//! * `manage`, `change`: operations of callers on proposals, except applying them.
+//! * `authority`: who may decide, and the event that every decision leaves.
+//! * `apply`, `gate`: applying by one decision, or by several.
+//! * `install`: what applying writes.
 //! * `traces`, `synthesise`: drafts that the host makes by itself.
-//! * `rescan`, `seed`: what late secrets mean for proposals, and the draft of conformance checks.
+//! * `rescan`, `seed`: erasing late secrets from proposals, and the draft for conformance checks.
 
 mod apply;
 mod authority;
@@ -38,13 +38,13 @@ pub use traces::NewTrace;
 use remem_core::Rejection;
 use remem_core::proposal::State;
 
-/// How a proposal comes to have an effect.
+/// How a proposal takes effect.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Activation {
-    /// Whoever has the right applies it.
+    /// One principal with the right applies it.
     #[default]
     DirectRbac,
-    /// So many who have the right, none of whom wrote it.
+    /// A quorum of principals with the right approve it, none of whom wrote it.
     ApprovalGate,
 }
 
@@ -58,32 +58,33 @@ impl Activation {
         }
     }
 
-    /// The way of that name.
+    /// Parses the stable name of a mode.
     #[must_use]
     pub fn parse(text: &str) -> Option<Activation> {
         [Activation::DirectRbac, Activation::ApprovalGate]
             .into_iter()
-            .find(|way| way.as_str() == text)
+            .find(|mode| mode.as_str() == text)
     }
 }
 
 /// How a host decides about proposals.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settings {
-    /// How one comes to have an effect.
+    /// How proposals take effect.
     pub activation: Activation,
     /// Approvals that a gate needs.
     pub quorum: u32,
-    /// A role that whoever decides must have beside the scope; one that is not known denies
-    /// everybody.
+    /// A role that a deciding principal must have besides the permission. An unknown role denies
+    /// every principal.
     pub required_role: Option<String>,
-    /// The same with a scope.
+    /// A scope that a deciding principal must have besides the permission. An unknown scope denies
+    /// every principal.
     pub required_scope: Option<String>,
     /// How long a gate stays open, in milliseconds.
     pub gate_timeout_ms: i64,
-    /// Whether who has the right to override may go past the quorum.
+    /// Whether principals with the right to override may install without the quorum.
     pub override_bypasses_quorum: bool,
-    /// By whose clocks the host looks for routines.
+    /// The time zone in which the host looks for routines.
     pub zone: String,
 }
 
@@ -101,40 +102,40 @@ impl Default for Settings {
     }
 }
 
-/// Approvals that a gate can ask for at the most.
+/// Largest quorum that can be configured.
 pub const QUORUM_MAX: u32 = 10;
 
-/// What can go wrong with a proposal beside what can go wrong with everything.
+/// Errors of operations on proposals.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ProposalError {
     /// This host has no proposals.
     #[error("this host has no proposals")]
     Off,
-    /// It cannot be done to a proposal in this state.
+    /// The proposal's state does not allow the operation.
     #[error("the proposal is {}", .0.as_str())]
     State(State),
-    /// The artifact is another one by now.
+    /// The caller named the hash of an artifact that is not the current one.
     #[error("the artifact is not the one that was named")]
     Stale,
-    /// The artifact is not what its kind asks for.
+    /// The artifact violates the rules of its kind.
     #[error("the artifact is not what its kind asks for: {0}")]
     Malformed(Rejection),
-    /// By the rules of today the artifact holds a secret.
+    /// By the redaction rules of today the artifact holds a secret.
     #[error("by the rules of today the artifact holds a secret; revise the proposal")]
     HoldsSecret,
-    /// Something of the same name is there already.
+    /// An artifact with this name is installed already.
     #[error("something of this name is installed already")]
     InstallConflict,
-    /// There is no gate that is open.
+    /// The revision has no open gate.
     #[error("no gate is open for this revision")]
     NoGate,
-    /// The caller may not decide.
+    /// The caller may not decide about the proposal.
     #[error("this key may not decide about the proposal: {0}")]
     Denied(&'static str),
 }
 
 impl ProposalError {
-    /// The stable code.
+    /// The stable code in answers.
     #[must_use]
     pub fn code(&self) -> &'static str {
         match self {
@@ -150,5 +151,5 @@ impl ProposalError {
     }
 }
 
-/// A commit that somebody else's came before is tried again.
+/// How often a conflicting commit is retried.
 const TRIES: u32 = 16;

@@ -1,6 +1,6 @@
-//! A proposal and its revisions as they are kept and read. What a caller wrote in them was redacted
-//! before it came here; the rest are names, numbers and hashes of the host's own, which are kept as
-//! they are.
+//! A proposal and its revisions as they are stored and read. Text of callers was redacted before it
+//! comes here; the rest are the host's own ids, numbers and hashes, which are stored without
+//! redaction.
 
 use super::desk::Desk;
 use crate::engine::Engine;
@@ -16,76 +16,76 @@ use serde_json::{Map, Value, json};
 /// A proposal without its artifact.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Proposal {
-    /// Its name.
+    /// The id of the proposal.
     pub id: String,
-    /// What it would install.
+    /// The kind of artifact that it would install.
     pub kind: Kind,
-    /// How far it has come.
+    /// The state, from draft to applied, rejected or archived.
     pub state: State,
-    /// A line for people.
+    /// A title of one line.
     pub title: Option<String>,
-    /// Why it is there.
+    /// Why it should be installed.
     pub rationale: Option<String>,
     /// The runs that it was made from.
     pub source_runs: Vec<String>,
-    /// What made it, if the host did.
+    /// The synthesiser that made it, if the host did.
     pub synthesizer: Option<String>,
-    /// Who submitted it; nobody if the host did.
+    /// The principal that submitted it; absent if the host made it.
     pub owner: Option<String>,
-    /// Who wrote the newest revision.
+    /// The principal that wrote the newest revision.
     pub author: Option<String>,
-    /// The proposal or installed artifact that it repeats.
+    /// The proposal or installed artifact that it duplicates.
     pub duplicate_of: Option<String>,
-    /// What came of it, once it is applied.
+    /// The installation, once the proposal is applied.
     pub activated: Option<Activated>,
-    /// Its newest revision, from 1.
+    /// The number of its newest revision, from 1.
     pub revision: u64,
     /// The hash of that revision's artifact.
     pub sha256: String,
-    /// The hash of the first one: what was turned down is known by it, however it was changed
-    /// before.
+    /// The hash of the first revision's artifact: a rejected draft is recognised by it, however it
+    /// was changed before.
     pub(super) origin: String,
-    /// When it was made.
+    /// When the proposal was created.
     pub created_at: Timestamp,
     /// When it was last changed.
     pub updated_at: Timestamp,
     pub(super) version: u64,
 }
 
-/// What came of a proposal.
+/// How a proposal was applied.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Activated {
-    /// The gate that it passed.
+    /// The id of the gate that it passed.
     pub approval_id: Option<String>,
-    /// What was installed: `<kind>/<name>`.
+    /// The installed artifact: `<kind>/<name>`.
     pub installed_ref: String,
 }
 
-/// A proposal with the artifact of its newest revision, as it may be shown.
+/// A proposal with the artifact of its newest revision, both redacted.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Shown {
-    /// The proposal.
+    /// The proposal without its artifact.
     pub proposal: Proposal,
-    /// Its artifact; empty if it cannot be shown any more.
+    /// The artifact; empty if it was erased.
     pub artifact: Map<String, Value>,
 }
 
-/// A revision.
+/// One revision of a proposal.
 #[derive(Clone, PartialEq)]
 pub struct Revision {
-    /// From 1.
+    /// The number of the revision, from 1.
     pub number: u64,
-    /// The hash of its artifact.
+    /// The hash of the revision's artifact.
     pub sha256: String,
-    /// Who wrote it.
+    /// The principal that wrote it.
     pub author: Option<String>,
-    /// When.
+    /// When it was written.
     pub at: Timestamp,
-    /// Its artifact; empty if it cannot be shown any more.
+    /// The artifact; empty if it was erased.
     pub artifact: Map<String, Value>,
 }
 
-// Titles, rationales and artifacts are what callers wrote.
+// Prints no text that a caller wrote.
 impl std::fmt::Debug for Proposal {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Proposal")
@@ -105,12 +105,12 @@ impl std::fmt::Debug for Revision {
     }
 }
 
-/// The name of a revision's record.
+/// The key of a revision's record.
 pub(super) fn revision_key(proposal: &str, number: u64) -> String {
     format!("{proposal}/{number:06}")
 }
 
-/// The record of a revision: the exact bytes, as one text.
+/// The body of a revision's record: the exact bytes of the artifact, as one text.
 pub(super) fn revision_body(
     artifact: &Artifact,
     author: Option<&str>,
@@ -121,10 +121,12 @@ pub(super) fn revision_body(
     )
 }
 
+/// A string field of a record.
 fn text(body: &Map<String, Value>, name: &str) -> Option<String> {
     body.get(name).and_then(Value::as_str).map(str::to_owned)
 }
 
+/// A field of a record that holds strings.
 fn texts(body: &Map<String, Value>, name: &str) -> Vec<String> {
     let list = body.get(name).and_then(Value::as_array);
     list.map(|list| {
@@ -137,6 +139,7 @@ fn texts(body: &Map<String, Value>, name: &str) -> Vec<String> {
 }
 
 impl Proposal {
+    /// Reads a proposal from its record; `None` if a field is missing.
     pub(super) fn read(record: &Record) -> Option<Proposal> {
         let body = &record.body;
         let time = |name: &str| body.get(name).and_then(Value::as_i64).map(Timestamp);
@@ -165,6 +168,7 @@ impl Proposal {
         })
     }
 
+    /// The body of the proposal's record.
     pub(super) fn body(&self) -> RecordBody {
         own_words(json!({
             "kind": self.kind.as_str(),
@@ -186,7 +190,7 @@ impl Proposal {
         }))
     }
 
-    /// What events tell of it.
+    /// The proposal as events refer to it.
     pub(super) fn told(&self) -> ProposalRef {
         ProposalRef {
             proposal_id: self.id.clone(),
@@ -195,16 +199,16 @@ impl Proposal {
         }
     }
 
-    /// Whether somebody has had a hand in it, and is thus not who should judge it.
+    /// Whether a principal has submitted or written the proposal, and so may not approve it.
     pub(super) fn is_of(&self, principal: &str) -> bool {
         [&self.owner, &self.author]
             .into_iter()
             .flatten()
-            .any(|who| who == principal)
+            .any(|author| author == principal)
     }
 }
 
-/// Whether a text can be the name of a proposal: what is not is not looked for.
+/// Whether a text can be the id of a proposal.
 pub(super) fn is_proposal_id(text: &str) -> bool {
     text.len() <= 128
         && text.starts_with("prop_")
@@ -212,6 +216,7 @@ pub(super) fn is_proposal_id(text: &str) -> bool {
 }
 
 impl Desk {
+    /// Reads a proposal by its id.
     pub(super) async fn proposal(
         &self,
         tenant: &TenantId,
@@ -228,8 +233,8 @@ impl Desk {
         ))
     }
 
-    /// The bytes of a proposal's newest revision, as they were written down; `None` if they are not
-    /// what their hash says.
+    /// The bytes of a proposal's newest revision as they were stored; `None` if they do not match
+    /// their hash.
     pub(super) async fn artifact(
         &self,
         tenant: &TenantId,
@@ -251,7 +256,7 @@ impl Desk {
         }))
     }
 
-    /// Every proposal of a tenant, oldest first.
+    /// Reads every proposal of a tenant, oldest first.
     pub(super) async fn proposals(&self, tenant: &TenantId) -> Result<Vec<Proposal>, EngineError> {
         const PAGE: u32 = 1_000;
         let mut all = Vec::new();
@@ -270,8 +275,8 @@ impl Desk {
 }
 
 impl Engine {
-    /// A proposal as it may be shown today: what it holds may have become a secret since it was
-    /// written.
+    /// A proposal with its artifact, redacted by the rules of today: what it holds may have become
+    /// a secret since it was written.
     pub(super) async fn shown_proposal(
         &self,
         tenant: &TenantId,
@@ -286,25 +291,26 @@ impl Engine {
             .unwrap_or_default();
         let rules = self.rules(tenant).await?;
         let policy = self.policy_for(tenant).await?;
-        let words =
+        let texts =
             json!({"title": proposal.title, "rationale": proposal.rationale, "artifact": artifact});
         let admission = rules.admission(&policy, self.now());
-        let words = words.as_object().cloned().unwrap_or_default();
-        let clean = self.cleaned(tenant, &admission, words).await?;
-        let artifact = clean
+        let texts = texts.as_object().cloned().unwrap_or_default();
+        let redacted = self.cleaned(tenant, &admission, texts).await?;
+        let artifact = redacted
             .map()
             .get("artifact")
             .and_then(Value::as_object)
             .cloned()
             .unwrap_or_default();
         let proposal = Proposal {
-            title: text(clean.map(), "title"),
-            rationale: text(clean.map(), "rationale"),
+            title: text(redacted.map(), "title"),
+            rationale: text(redacted.map(), "rationale"),
             ..proposal
         };
         Ok(Shown { proposal, artifact })
     }
 
+    /// A revision with its artifact, redacted by the rules of today.
     pub(super) async fn shown_revision(
         &self,
         tenant: &TenantId,

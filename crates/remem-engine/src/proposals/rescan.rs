@@ -1,5 +1,5 @@
-//! What a secret that was registered late means for what is under review: titles, rationales and
-//! notes are redacted, and an artifact is erased, since it is known by its hash and others cannot
+//! How a secret that is registered late is removed from proposals: titles, rationales and notes are
+//! redacted. An artifact is erased, since it is identified by its hash and a redacted one cannot
 //! take its place. It can then not be applied any more.
 
 use crate::engine::Engine;
@@ -7,7 +7,7 @@ use crate::error::EngineError;
 use remem_core::{Admission, Record, RecordBody, RecordKind, TenantId};
 use serde_json::{Value, json};
 
-/// The record of an artifact whose bytes may not stay: its hash is what is left. `None` for records
+/// The record of an artifact without its bytes, of which only the hash is left. `None` for records
 /// of another kind.
 pub(crate) fn erased(admission: &Admission<'_>, record: &Record) -> Option<RecordBody> {
     if !matches!(
@@ -23,8 +23,8 @@ pub(crate) fn erased(admission: &Admission<'_>, record: &Record) -> Option<Recor
 }
 
 impl Engine {
-    /// What is under review, for the pass that holds everything stored against new secrets, and for
-    /// nobody else.
+    /// Reads records of proposals for the pass that redacts everything again, the only reader
+    /// outside of `proposals`.
     pub(crate) async fn inert_to_rescan(
         &self,
         tenant: &TenantId,

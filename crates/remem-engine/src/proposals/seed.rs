@@ -1,5 +1,5 @@
-//! The draft that conformance checks look at. Nothing here does anything on a host without the
-//! seams for them.
+//! The draft that conformance checks read. Nothing here has an effect on a host without the test
+//! endpoints.
 
 use super::manage::creating;
 use crate::caller::Caller;
@@ -10,7 +10,7 @@ use remem_core::{Batch, Permission};
 use serde_json::json;
 
 impl Engine {
-    /// Sees to it that there is a draft to look at.
+    /// Stores a draft for conformance checks, unless there is one.
     pub async fn seed_proposal(&self, caller: &Caller) -> Result<(), EngineError> {
         caller.require(Permission::ProposalsRead)?;
         let tenant = caller.tenant();
@@ -37,8 +37,8 @@ impl Engine {
         let rationale = "There for conformance checks to look at.".to_owned();
         let artifact = artifact.as_object().cloned().unwrap_or_default();
         let admission = rules.admission(&policy, now);
-        let words = (Some(title), Some(rationale));
-        let draft = self.written(tenant, &admission, words, artifact).await?;
+        let texts = (Some(title), Some(rationale));
+        let draft = self.written(tenant, &admission, texts, artifact).await?;
         let proposal = self
             .new_proposal(tenant, Kind::PromptTemplate, &draft, now)
             .await?;

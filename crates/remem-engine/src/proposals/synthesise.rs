@@ -1,6 +1,5 @@
-//! Drafts that the host makes by itself, of what runs and agents did. It puts them under review and
-//! does nothing else; what was turned down once, whatever became of it since, is not proposed
-//! again.
+//! Proposals that the host drafts by itself, from what runs and agents did. It stores them for
+//! review and does nothing else; what was rejected once, in whatever form, is not proposed again.
 
 use super::manage::creating;
 use super::record::Proposal;
@@ -21,26 +20,28 @@ use remem_store::StoreError;
 use serde_json::{Map, Value, json};
 use std::collections::{BTreeSet, VecDeque};
 
-/// How long after one look at everything the next one is due.
+/// How often all traces are compared.
 const AGAIN_MS: i64 = 3_600_000;
-/// Runs of one page, and pages of one activation.
+/// Runs read with one query.
 const PAGE: u32 = 500;
+/// Pages of one activation, at most.
 const PAGES_MAX: u32 = 200;
 
-/// What the pass has to remember.
+/// The progress record of the pass `propose`.
 #[derive(Clone, Debug, Default, PartialEq)]
 struct Progress {
-    /// When it last looked at everything.
+    /// When all traces were last compared.
     at: i64,
-    /// The last run of which it knows how it ended.
+    /// The last run before the first one that has not ended.
     seen: Option<String>,
-    /// The last trace that it has looked at.
+    /// The last tool trace that was compared.
     seen_trace: Option<String>,
-    /// Runs up to here are too many to be looked at.
+    /// The run after which reading begins: there are too many for the earlier ones to be compared.
     from: Option<String>,
 }
 
 impl Progress {
+    /// Reads the progress from its record.
     fn read(record: &Record) -> Progress {
         let text = |name: &str| {
             record
@@ -62,27 +63,28 @@ impl Progress {
         }
     }
 
+    /// The body of the progress record.
     fn body(&self) -> Value {
         json!({"at": self.at, "seen": self.seen, "seenTrace": self.seen_trace, "from": self.from})
     }
 }
 
 impl Engine {
-    /// Whether there is something that was not looked at, and it is time.
+    /// Whether there are runs or traces that were not compared, and the interval has passed.
     pub(crate) async fn has_traces(
         &self,
         tenant: &TenantId,
         now: Timestamp,
     ) -> Result<bool, EngineError> {
         let store = &self.parts.store;
-        let known = store
+        let progress = store
             .record(tenant, RecordKind::Progress, NAME)
             .await?
             .as_ref()
             .map(Progress::read)
             .unwrap_or_default();
-        let next = Timestamp(known.at.saturating_add(AGAIN_MS));
-        if known.at > 0 && next > now {
+        let next = Timestamp(progress.at.saturating_add(AGAIN_MS));
+        if progress.at > 0 && next > now {
             self.passes.due_at(NAME, tenant, Some(next));
             return Ok(false);
         }
@@ -91,8 +93,8 @@ impl Engine {
         let newer = |kind, after: Option<String>| async move {
             store.records(tenant, kind, "", after.as_deref(), 1).await
         };
-        if !newer(RecordKind::Run, known.seen).await?.is_empty()
-            || !newer(RecordKind::ToolTrace, known.seen_trace)
+        if !newer(RecordKind::Run, progress.seen).await?.is_empty()
+            || !newer(RecordKind::ToolTrace, progress.seen_trace)
                 .await?
                 .is_empty()
         {
@@ -104,7 +106,7 @@ impl Engine {
             .any(|record| record.at < now.plus_ms(-self.parts.policy.trace_retention_ms)))
     }
 
-    /// Drafts what was done again and again.
+    /// Drafts proposals from what was done repeatedly.
     pub(crate) async fn propose(
         &self,
         tenant: &TenantId,
@@ -130,7 +132,7 @@ impl Engine {
         let traces = Traces { runs, tools };
         let zone = self.parts.proposals.zone.clone();
         let rules = policy.clone();
-        // Off the async threads: thousands of traces are compared with each other.
+        // On a blocking thread: thousands of traces are compared with each other.
         let drafts = tokio::task::spawn_blocking(move || synthesise(&traces, &zone, &rules)).await;
         let drafts = drafts.map_err(|_| StoreError::Damaged("the traces could not be compared"))?;
         let mut known = self.known_hashes(tenant).await?;
@@ -139,8 +141,8 @@ impl Engine {
                 .draft(tenant, draft, &mut known, mode, fence.clone())
                 .await
             {
-                Ok(made) => report.changed += u64::from(made),
-                // There is no room for more; what there is must be reviewed first.
+                Ok(created) => report.changed += u64::from(created),
+                // There is no room for more drafts: the existing ones must be reviewed first.
                 Err(EngineError::Rejected(Rejection::TooLarge {
                     field: "proposals", ..
                 })) => break,
@@ -164,7 +166,7 @@ impl Engine {
         Ok(report)
     }
 
-    /// The newest runs that ended well, oldest first.
+    /// Reads the newest runs that completed, oldest first.
     async fn run_traces(
         &self,
         tenant: &TenantId,
@@ -242,7 +244,7 @@ impl Engine {
         Ok(known)
     }
 
-    /// Puts a draft under review, unless it is known; answers whether it did.
+    /// Stores a draft for review, unless it is known; returns whether it did.
     async fn draft(
         &self,
         tenant: &TenantId,
@@ -263,15 +265,15 @@ impl Engine {
             ..
         } = draft;
         let admission = rules.admission(&policy, now);
-        let words = (Some(title), Some(rationale));
-        let written = match self.written(tenant, &admission, words, artifact).await {
-            Ok(written) => written,
+        let texts = (Some(title), Some(rationale));
+        let canonical = match self.written(tenant, &admission, texts, artifact).await {
+            Ok(canonical) => canonical,
             Err(EngineError::Rejected(_)) => return Ok(false),
             Err(other) => return Err(other),
         };
-        // What a secret was taken out of may be no artifact any more.
-        if check(kind, &written.artifact.map(), &policy).is_err()
-            || !known.insert(written.artifact.sha256().to_owned())
+        // An artifact that was redacted may no longer be valid.
+        if check(kind, &canonical.artifact.map(), &policy).is_err()
+            || !known.insert(canonical.artifact.sha256().to_owned())
         {
             return Ok(false);
         }
@@ -279,7 +281,7 @@ impl Engine {
         if mode == Mode::DryRun {
             return Ok(true);
         }
-        let proposal = self.new_proposal(tenant, kind, &written, now).await?;
+        let proposal = self.new_proposal(tenant, kind, &canonical, now).await?;
         let proposal = Proposal {
             source_runs,
             synthesizer: Some(ENGINE.to_owned()),
@@ -288,16 +290,16 @@ impl Engine {
         let batch = Batch::new(tenant.clone(), now).fenced(fence);
         self.parts
             .store
-            .commit(creating(batch, &proposal, &written.artifact, now))
+            .commit(creating(batch, &proposal, &canonical.artifact, now))
             .await?;
         Ok(true)
     }
 }
 
-/// What counts of a run: it ended well, nobody but its principal started it, it repeats no other
-/// one, and everybody may know of it.
+/// The trace of a run, if it counts: it completed, is not a sub-run or a fork, and is visible to
+/// everyone.
 fn trace(run: String, state: RunState) -> Option<RunTrace> {
-    let whole = sabotage!(
+    let counts = sabotage!(
         "drafts-are-made-of-anybody-s-runs",
         state.status == RunStatus::Completed
             && state.parent.is_none()
@@ -305,7 +307,7 @@ fn trace(run: String, state: RunState) -> Option<RunTrace> {
             && state.only_for.is_none(),
         state.status == RunStatus::Completed && state.parent.is_none() && state.source.is_none()
     );
-    let completed_at = state.completed_at.filter(|_| whole)?;
+    let completed_at = state.completed_at.filter(|_| counts)?;
     let agent_id = (state.workflow_id == TURN)
         .then(|| state.agent.map(|agent| agent.agent_id))
         .flatten();

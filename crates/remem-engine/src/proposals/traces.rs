@@ -1,5 +1,5 @@
-//! Traces of tools: which tools an agent called one after the other. The host does not call tools
-//! itself; whoever does may tell it. Kept for some weeks, read by `synthesise` alone.
+//! Tool traces: which tools an agent called in a row. The host does not call tools itself, but its
+//! callers may report them. Traces are kept for some weeks and are only read by `synthesise`.
 
 use crate::caller::Caller;
 use crate::engine::Engine;
@@ -11,20 +11,20 @@ use remem_core::{
 };
 use serde_json::{Value, json};
 
-/// What somebody tells of an agent.
+/// A tool trace that a caller reports.
 #[derive(Clone, Default)]
 pub struct NewTrace {
-    /// The agent.
+    /// The id of the agent.
     pub agent_id: String,
-    /// Its tools, in the order they were called.
+    /// The tools in the order in which they were called.
     pub tools: Vec<String>,
-    /// What it was asked.
+    /// The task that the agent was given.
     pub task: Option<String>,
-    /// The run, if it was one.
+    /// The id of the run, if there was one.
     pub run: Option<String>,
 }
 
-// What a caller wrote.
+// Prints no text that a caller wrote.
 impl std::fmt::Debug for NewTrace {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("NewTrace")
@@ -33,13 +33,15 @@ impl std::fmt::Debug for NewTrace {
     }
 }
 
+/// Characters of a tool's or agent's name, at most.
 const NAME_CHARS_MAX: usize = 256;
-/// Traces that one activation forgets.
+/// Traces that one activation deletes, at most.
 const FORGET_MAX: u32 = 500;
+/// Traces read with one query.
 const PAGE: u32 = 1_000;
 
 impl Engine {
-    /// Keeps a trace; answers its name.
+    /// Stores a tool trace and returns its id.
     pub async fn record_trace(
         &self,
         caller: &Caller,
@@ -48,11 +50,11 @@ impl Engine {
         caller.require(Permission::RunsCreate)?;
         let tenant = caller.tenant();
         let policy = self.policy_of(caller);
-        let named = |text: &String| {
+        let is_valid_name = |text: &String| {
             (1..=NAME_CHARS_MAX).contains(&text.chars().count())
                 && !text.chars().any(char::is_control)
         };
-        if !named(&new.agent_id) {
+        if !is_valid_name(&new.agent_id) {
             return Err(Rejection::MalformedName { field: "agentId" }.into());
         }
         if new.tools.is_empty() {
@@ -69,7 +71,7 @@ impl Engine {
             }
             .into());
         }
-        if !new.tools.iter().all(named) {
+        if !new.tools.iter().all(is_valid_name) {
             return Err(Rejection::Invalid {
                 field: "tools",
                 rule: "must each have 1 to 256 characters on one line",
@@ -115,11 +117,12 @@ impl Engine {
         Ok(id)
     }
 
-    /// Every trace that is kept, oldest first.
+    /// Reads the stored traces, oldest first.
     pub(super) async fn traces(&self, tenant: &TenantId) -> Result<Vec<ToolTrace>, EngineError> {
         let mut all = Vec::new();
         let mut after = None::<String>;
-        // What came in since the pass last forgot some is looked at, too; not without end.
+        // Read up to twice the allowed number, which covers those that were added since old ones
+        // were last deleted.
         for _ in 0..2 * self.parts.policy.traces_max.div_ceil(PAGE as usize) {
             let page = self
                 .parts
@@ -135,7 +138,7 @@ impl Engine {
         Ok(all)
     }
 
-    /// Forgets traces that are too old, or too many.
+    /// Deletes traces that are too old or beyond the allowed number; returns how many.
     pub(super) async fn forget_traces(
         &self,
         tenant: &TenantId,
@@ -151,18 +154,18 @@ impl Engine {
         let records = store
             .records(tenant, RecordKind::ToolTrace, "", None, limit)
             .await?;
-        let over = records.len().saturating_sub(policy.traces_max);
-        let gone = records
+        let excess = records.len().saturating_sub(policy.traces_max);
+        let deleted = records
             .into_iter()
             .enumerate()
-            .filter(|(n, record)| *n < over || record.at < oldest)
+            .filter(|(n, record)| *n < excess || record.at < oldest)
             .map(|(_, record)| record.key);
-        let gone: Vec<String> = gone.take(FORGET_MAX as usize).collect();
-        let count = gone.len() as u64;
+        let deleted: Vec<String> = deleted.take(FORGET_MAX as usize).collect();
+        let count = deleted.len() as u64;
         if count > 0 {
             let batch = Batch::new(tenant.clone(), now).fenced(fence);
             store
-                .commit(gone.into_iter().fold(batch, |batch, key| {
+                .commit(deleted.into_iter().fold(batch, |batch, key| {
                     batch.unset(RecordKind::ToolTrace, key, Precondition::None)
                 }))
                 .await?;
@@ -171,6 +174,7 @@ impl Engine {
     }
 }
 
+/// Reads a trace from its record.
 fn read(record: &Record) -> Option<ToolTrace> {
     let text = |name: &str| {
         record

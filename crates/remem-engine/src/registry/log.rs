@@ -1,5 +1,5 @@
-//! What this process knows of activations, and of work that came up here. Hints only: leases and
-//! records decide.
+//! Bookkeeping of this process about activations, and about work that appeared here. Hints only:
+//! leases and records decide.
 
 use super::PassReport;
 use remem_core::{TenantId, Timestamp, sabotage};
@@ -8,46 +8,50 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 use tokio::sync::Notify;
 
-/// The latest activation of a pass for a tenant.
+/// The latest activation of one pass for one tenant.
 #[derive(Clone, Debug)]
 pub struct PassStatus {
-    /// Which pass.
+    /// The name of the pass.
     pub name: &'static str,
-    /// When it last ran.
+    /// When the activation ended.
     pub ran_at: Timestamp,
-    /// What it did, or that it failed.
+    /// Counts of the activation, or `None` if it failed.
     pub report: Option<PassReport>,
 }
 
-/// What is known about activations in this process, and about work that came up here.
+/// The bookkeeping of this process about activations and pending work.
 #[derive(Default)]
 pub struct PassLog {
+    /// The latest activation of each pass, by tenant.
     last: Mutex<BTreeMap<(TenantId, &'static str), PassStatus>>,
+    /// Tenants where work appeared since the pass last ran.
     work: Mutex<BTreeSet<(&'static str, TenantId)>>,
+    /// When a pass next has work at a tenant, as far as is known here.
     due: Mutex<BTreeMap<(&'static str, TenantId), Timestamp>>,
+    /// Wakes the drivers of all passes.
     pub(crate) bell: Notify,
-    /// When the latest activation of a pass for a tenant failed; `None` if it did not.
+    /// When the latest activation of a pass for a tenant failed; `None` if it succeeded.
     ended: Mutex<BTreeMap<&'static str, BTreeMap<TenantId, Option<Timestamp>>>>,
-    /// When a pass could not tell which tenants are due, the last time that it looked.
+    /// When a pass last failed to list the tenants that are due. Removed when it succeeds.
     blind: Mutex<BTreeMap<&'static str, Timestamp>>,
     stopping: AtomicBool,
 }
 
-/// A failure of a whole pass that is older is over, unless it is seen again: passes look at least
-/// twice as often.
+/// How long a failure of a whole pass counts. Passes check for work at least twice as often, so a
+/// failure that persists is renewed in time.
 const FRESH_MS: i64 = 30_000;
 
-/// What fails in the background.
+/// A summary of the failures of background work.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Failing {
-    /// Tenants for which a pass failed when it was last run.
+    /// Number of tenants for which the latest activation of some pass failed.
     pub tenants: usize,
-    /// A pass fails for every tenant: the fault is the host's.
+    /// Whether some pass fails for every tenant, which means that the fault is the host's.
     pub everywhere: bool,
 }
 
 impl PassLog {
-    /// An activation for a tenant has ended, well or not.
+    /// Records that an activation for a tenant has ended, and whether it failed.
     pub(crate) fn ended(
         &self,
         pass: &'static str,
@@ -63,18 +67,18 @@ impl PassLog {
             .insert(tenant.clone(), failed_at);
     }
 
-    /// A pass has looked which tenants are due, and could tell or not.
-    pub(crate) fn looked(&self, pass: &'static str, could_tell: bool, now: Timestamp) {
+    /// Records whether a pass could list the tenants that are due.
+    pub(crate) fn looked(&self, pass: &'static str, succeeded: bool, now: Timestamp) {
         let mut blind = self.blind.lock().unwrap_or_else(PoisonError::into_inner);
-        if could_tell {
+        if succeeded {
             blind.remove(pass);
         } else {
             blind.insert(pass, now);
         }
     }
 
-    /// What fails now. One tenant alone proves nothing about the host, also where it is the only
-    /// one.
+    /// The failures as of now. If the host has only one tenant, its failures do not count as
+    /// failures of all tenants: one tenant alone proves nothing about the host.
     pub(crate) fn failing(&self, now: Timestamp) -> Failing {
         let is_fresh = |at: &Timestamp| now.0.saturating_sub(at.0) <= FRESH_MS;
         let blind = self.blind.lock().unwrap_or_else(PoisonError::into_inner);
@@ -94,6 +98,7 @@ impl PassLog {
         }
     }
 
+    /// Stores the latest activation of a pass for a tenant.
     pub(crate) fn record(&self, tenant: &TenantId, status: PassStatus) {
         self.last
             .lock()
@@ -101,8 +106,8 @@ impl PassLog {
             .insert((tenant.clone(), status.name), status);
     }
 
-    /// There is more to do at a tenant, at the next period: rings no bell, so that a pass cannot
-    /// wake itself.
+    /// Marks a pass as having work at a tenant, for its next period. Wakes nothing, so that a pass
+    /// cannot wake itself in a loop.
     pub(crate) fn again(&self, pass: &'static str, tenant: &TenantId) {
         self.work
             .lock()
@@ -110,7 +115,7 @@ impl PassLog {
             .insert((pass, tenant.clone()));
     }
 
-    /// When a pass has work at a tenant next, as far as is known here.
+    /// Sets when a pass next has work at a tenant; `None` if it has none.
     pub(crate) fn due_at(&self, pass: &'static str, tenant: &TenantId, at: Option<Timestamp>) {
         let mut due = self.due.lock().unwrap_or_else(PoisonError::into_inner);
         match at {
@@ -119,7 +124,7 @@ impl PassLog {
         };
     }
 
-    /// The process is about to end: what can wait for another one should.
+    /// Asks activations in progress to end, because the process is about to exit.
     pub(crate) fn stop(&self) {
         self.stopping.store(true, Ordering::SeqCst);
     }
@@ -128,7 +133,7 @@ impl PassLog {
         self.stopping.load(Ordering::SeqCst)
     }
 
-    /// The tenants for which work came up since the last time this was asked, or is due now.
+    /// Takes the tenants that are marked as having work, and adds those that are due now.
     pub(crate) fn take_work(&self, pass: &str, now: Timestamp) -> Vec<TenantId> {
         let mut found = self.came_up(pass);
         let due = self.due.lock().unwrap_or_else(PoisonError::into_inner);
@@ -140,6 +145,7 @@ impl PassLog {
         found.into_iter().collect()
     }
 
+    /// Removes and returns the tenants that are marked as having work for a pass.
     fn came_up(&self, pass: &str) -> BTreeSet<TenantId> {
         let mut work = self.work.lock().unwrap_or_else(PoisonError::into_inner);
         let (taken, rest) = std::mem::take(&mut *work)

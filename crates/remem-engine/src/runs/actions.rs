@@ -1,4 +1,4 @@
-//! What a `core.identity` node does with memory, by its `memoryAction`.
+//! The memory actions of a `core.identity` node, by its setting `memoryAction`.
 
 use super::live::{Halt, Live};
 use super::reads::ListArgs;
@@ -10,57 +10,60 @@ use serde_json::Value;
 
 /// The memory that a node works with: the one it names, or its agent's.
 pub(super) fn memory_of(node: &Node) -> Option<&str> {
-    let named = node.config.get("memoryRef").and_then(Value::as_str);
-    named.or_else(|| {
+    let configured = node.config.get("memoryRef").and_then(Value::as_str);
+    configured.or_else(|| {
         node.agent
             .as_ref()
             .and_then(|agent| agent.memory_ref.as_deref())
     })
 }
 
-/// Whether a node names a memory that is this user's own.
+/// Whether a node names a memory that belongs to this user alone.
 pub(super) fn names_own(user: &PrincipalId, node: &Node) -> bool {
     let of_agent = node
         .agent
         .as_ref()
         .and_then(|agent| agent.memory_ref.as_deref());
-    let named_here = ["memoryRef", "probeMemoryRef"]
+    let configured = ["memoryRef", "probeMemoryRef"]
         .into_iter()
         .filter_map(|name| node.config.get(name)?.as_str());
-    named_here
+    configured
         .chain(of_agent)
         .filter_map(|name| named(user, name))
         .any(|memory_ref| memory_ref.owner().is_some())
 }
 
+/// The memory that a node works with; fails if it names none.
 pub(super) fn needed_memory(node: &Node) -> Result<String, Halt> {
     memory_of(node)
         .map(str::to_owned)
         .ok_or_else(|| bad("a memory node must have a memoryRef, of its own or of its agent"))
 }
 
+/// The fault of a node with invalid settings.
 fn bad(message: &str) -> Halt {
     Halt::fault("validation_error", message)
 }
 
-pub(super) async fn identity(live: &mut Live<'_>, node: &Node) -> Result<(), Halt> {
+/// Executes a `core.identity` node.
+pub(super) async fn identity(execution: &mut Live<'_>, node: &Node) -> Result<(), Halt> {
     match node
         .config
         .get("memoryAction")
         .map(|action| action.as_str().unwrap_or_default())
     {
-        None => pass_on(live, node),
-        Some("write") => write(live, node).await,
-        Some("read") => read(live, node).await,
-        Some("get") => get(live, node).await,
-        Some("delete") => delete(live, node).await,
-        Some("read-file") => read_file(live, node).await,
-        Some("distill") => distill::run(live, node).await,
+        None => pass_on(execution, node),
+        Some("write") => write(execution, node).await,
+        Some("read") => read(execution, node).await,
+        Some("get") => get(execution, node).await,
+        Some("delete") => delete(execution, node).await,
+        Some("read-file") => read_file(execution, node).await,
+        Some("distill") => distill::run(execution, node).await,
         Some("consolidate" | "compact") => Err(Halt::fault(
             "pass_inside_run",
             "a run cannot change the memory that it reads a snapshot of: start the pass outside of the run",
         )),
-        Some(other) if live.engine.parts.seams => probes::run(live, node, other).await,
+        Some(other) if execution.engine.parts.seams => probes::run(execution, node, other).await,
         Some(_) => Err(Halt::fault(
             "capability_not_provided",
             "this host does not provide the memoryAction of the node",
@@ -68,7 +71,7 @@ pub(super) async fn identity(live: &mut Live<'_>, node: &Node) -> Result<(), Hal
     }
 }
 
-/// The variable that an answer goes to.
+/// The variable that an answer is stored in.
 fn into<'a>(node: &'a Node, default: &'a str) -> &'a str {
     node.config
         .get("into")
@@ -76,8 +79,9 @@ fn into<'a>(node: &'a Node, default: &'a str) -> &'a str {
         .unwrap_or(default)
 }
 
-/// A text of the settings, or (`<name>From`) of an input or a variable.
-fn text(live: &Live<'_>, node: &Node, name: &str) -> Result<String, Halt> {
+/// A text argument of a node: from its settings, or if `<name>From` is set, from an input or a
+/// variable.
+fn text(execution: &Live<'_>, node: &Node, name: &str) -> Result<String, Halt> {
     if let Some(text) = node.config.get(name).and_then(Value::as_str) {
         return Ok(text.to_owned());
     }
@@ -86,27 +90,29 @@ fn text(live: &Live<'_>, node: &Node, name: &str) -> Result<String, Halt> {
         .get(&format!("{name}From"))
         .and_then(Value::as_str)
         .unwrap_or_default();
-    let found = match from.split_once('.') {
-        Some(("inputs", name)) => live.run.state.inputs.get(name),
-        Some(("variables", name)) => live.run.state.variables.get(name),
+    let argument = match from.split_once('.') {
+        Some(("inputs", name)) => execution.run.state.inputs.get(name),
+        Some(("variables", name)) => execution.run.state.variables.get(name),
         _ => None,
     };
-    found
+    argument
         .and_then(Value::as_str)
         .map(str::to_owned)
         .ok_or_else(|| bad("a memory node lacks a text that its action needs"))
 }
 
-fn pass_on(live: &mut Live<'_>, node: &Node) -> Result<(), Halt> {
+/// Copies the node's setting `value` into a variable.
+fn pass_on(execution: &mut Live<'_>, node: &Node) -> Result<(), Halt> {
     if let Some(value) = node.config.get("value").cloned() {
-        live.set(into(node, "value"), value);
+        execution.set(into(node, "value"), value);
     }
     Ok(())
 }
 
-async fn write(live: &mut Live<'_>, node: &Node) -> Result<(), Halt> {
+/// Writes an entry and stores its id in a variable.
+async fn write(execution: &mut Live<'_>, node: &Node) -> Result<(), Halt> {
     let memory_ref = needed_memory(node)?;
-    let now = live.now().await?;
+    let now = execution.now().await?;
     let tags = node.config.get("tags").and_then(Value::as_array);
     let tags = tags.map_or_else(Vec::new, |tags| {
         tags.iter()
@@ -120,16 +126,17 @@ async fn write(live: &mut Live<'_>, node: &Node) -> Result<(), Halt> {
         .and_then(Value::as_i64)
         .map(|ms| now.plus_ms(ms));
     let draft = Draft {
-        content: text(live, node, "content")?,
+        content: text(execution, node, "content")?,
         tags,
         expires_at,
         ..Draft::default()
     };
-    let id = live.write(&memory_ref, draft, now).await?;
-    live.set(into(node, "memoryId"), id.as_str());
+    let id = execution.write(&memory_ref, draft, now).await?;
+    execution.set(into(node, "memoryId"), id.as_str());
     Ok(())
 }
 
+/// The parameters of a list, from the node's settings.
 pub(super) fn list_args(node: &Node) -> ListArgs {
     ListArgs {
         limit: node
@@ -146,32 +153,38 @@ pub(super) fn list_args(node: &Node) -> ListArgs {
     }
 }
 
-async fn read(live: &mut Live<'_>, node: &Node) -> Result<(), Halt> {
-    let entries = live.list(&needed_memory(node)?, &list_args(node)).await?;
-    live.set(into(node, "memory"), entries);
-    Ok(())
-}
-
-async fn get(live: &mut Live<'_>, node: &Node) -> Result<(), Halt> {
-    let entry = live
-        .get(&needed_memory(node)?, &text(live, node, "id")?)
+/// Lists entries into a variable.
+async fn read(execution: &mut Live<'_>, node: &Node) -> Result<(), Halt> {
+    let entries = execution
+        .list(&needed_memory(node)?, &list_args(node))
         .await?;
-    live.set(into(node, "memory"), entry);
+    execution.set(into(node, "memory"), entries);
     Ok(())
 }
 
-async fn delete(live: &mut Live<'_>, node: &Node) -> Result<(), Halt> {
+/// Reads one entry into a variable.
+async fn get(execution: &mut Live<'_>, node: &Node) -> Result<(), Halt> {
+    let entry = execution
+        .get(&needed_memory(node)?, &text(execution, node, "id")?)
+        .await?;
+    execution.set(into(node, "memory"), entry);
+    Ok(())
+}
+
+/// Deletes an entry, and stores in a variable whether it existed.
+async fn delete(execution: &mut Live<'_>, node: &Node) -> Result<(), Halt> {
     let memory_ref = needed_memory(node)?;
-    let id = text(live, node, "id")?;
-    // Whether there is something to delete is a read, so that a replay answers alike.
-    let there = !live.get(&memory_ref, &id).await?.is_null();
-    live.delete(&memory_ref, &id);
-    live.set(into(node, "deleted"), there);
+    let id = text(execution, node, "id")?;
+    // Whether the entry exists is a recorded read, so that a replay gives the same answer.
+    let exists = !execution.get(&memory_ref, &id).await?.is_null();
+    execution.delete(&memory_ref, &id);
+    execution.set(into(node, "deleted"), exists);
     Ok(())
 }
 
-async fn read_file(live: &mut Live<'_>, node: &Node) -> Result<(), Halt> {
-    let content = live.file(&text(live, node, "path")?).await?;
-    live.set(into(node, "file"), content);
+/// Reads a workspace file into a variable.
+async fn read_file(execution: &mut Live<'_>, node: &Node) -> Result<(), Halt> {
+    let content = execution.file(&text(execution, node, "path")?).await?;
+    execution.set(into(node, "file"), content);
     Ok(())
 }

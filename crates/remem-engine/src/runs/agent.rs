@@ -1,6 +1,6 @@
-//! An agent's turn: calling upon an installed agent is a run of one node. This host runs no model:
-//! a turn binds what the manifest asks for (prompt, tools, memory), keeps the task, brings up what
-//! the agent remembers, and says what it did.
+//! An agent's turn: running an installed agent is a run with one node. This host runs no model. A
+//! turn binds what the manifest requests (prompt, tools, memory), stores the task, recalls what the
+//! agent remembers, and emits events about it.
 
 use super::live::{Halt, Live};
 use super::reads::ListArgs;
@@ -13,12 +13,12 @@ use remem_core::workflow::Node;
 use remem_core::{Agent, AgentRef, Draft, EventBody, Rejection, TenantId, Workflow};
 use serde_json::{Map, Value, json};
 
-/// The workflow of a turn.
+/// Id of the workflow of an agent's turn.
 pub(crate) const TURN: &str = "agent-turn";
-/// Memories that a turn brings up.
+/// Entries that a turn recalls, at most.
 const RECALLED_MAX: u32 = 20;
 
-/// The memory of an agent, if its manifest asks for one.
+/// The memory of an agent, if its manifest requests one.
 fn memory_of(agent: &Agent) -> Option<String> {
     let shape = agent.memory_shape()?;
     (shape.scratchpad || shape.conversation || shape.long_term)
@@ -26,7 +26,7 @@ fn memory_of(agent: &Agent) -> Option<String> {
 }
 
 impl Engine {
-    /// A workflow that calls upon an agent of the tenant or the host.
+    /// Builds the workflow that runs an agent of the tenant or the host.
     pub(crate) async fn turn_of(
         &self,
         tenant: &TenantId,
@@ -36,7 +36,7 @@ impl Engine {
             .agent(tenant, id)
             .await?
             .ok_or(EngineError::NotFound("agent"))?;
-        let who = AgentRef {
+        let agent_ref = AgentRef {
             agent_id: agent.id().to_owned(),
             name: Some(agent.persona().to_owned()),
             model_class: None, // a manifest's classes are other words
@@ -45,7 +45,7 @@ impl Engine {
             channel: None,
             source_manifest_id: Some(agent.id().to_owned()),
         };
-        let node = json!({"id": "turn", "typeId": "core.agent.turn", "agent": who, "config": {"source": "run-api"}});
+        let node = json!({"id": "turn", "typeId": "core.agent.turn", "agent": agent_ref, "config": {"source": "run-api"}});
         let document = Map::from_iter([
             ("id".to_owned(), json!(TURN)),
             ("nodes".to_owned(), json!([node])),
@@ -54,22 +54,23 @@ impl Engine {
     }
 }
 
-pub(super) async fn turn(live: &mut Live<'_>, node: &Node) -> Result<(), Halt> {
+/// Executes the node of an agent's turn.
+pub(super) async fn turn(execution: &mut Live<'_>, node: &Node) -> Result<(), Halt> {
     let id = node
         .agent
         .as_ref()
         .map(|agent| agent.agent_id.clone())
         .ok_or(Rejection::Empty { field: "agent" })?;
-    let offered: Vec<String> = texts(live.run.state.inputs.get("availableTools"));
-    let asked = json!({"op": "agent", "agentId": id, "availableTools": offered});
-    let bound = match live.recall(&asked).await? {
+    let offered: Vec<String> = texts(execution.run.state.inputs.get("availableTools"));
+    let request = json!({"op": "agent", "agentId": id, "availableTools": offered});
+    let bound = match execution.recall(&request).await? {
         Some(answer) => answer,
-        None => bind(live, &id, &offered).await?,
+        None => bind(execution, &id, &offered).await?,
     };
-    let bound = live.record(asked, bound).await?;
-    let invocation_id = format!("{}:{}", live.run.id, node.id);
+    let bound = execution.record(request, bound).await?;
+    let invocation_id = format!("{}:{}", execution.run.id, node.id);
     let memory_ref = bound["memoryRef"].as_str().map(str::to_owned);
-    live.emit_fact(EventBody::InvocationStarted(InvocationStarted {
+    execution.emit_fact(EventBody::InvocationStarted(InvocationStarted {
         invocation_id: invocation_id.clone(),
         agent_id: id.clone(),
         source: node
@@ -83,7 +84,7 @@ pub(super) async fn turn(live: &mut Live<'_>, node: &Node) -> Result<(), Halt> {
         memory_bound: memory_ref.is_some(),
     }))?;
     let recalled = match &memory_ref {
-        Some(memory_ref) => remember(live, memory_ref).await?,
+        Some(memory_ref) => remember(execution, memory_ref).await?,
         None => Vec::new(),
     };
     let decision = Decision {
@@ -95,36 +96,42 @@ pub(super) async fn turn(live: &mut Live<'_>, node: &Node) -> Result<(), Halt> {
         reasoning: String::new(),
         verbosity: "off".to_owned(),
     };
-    live.emit_fact(EventBody::AgentReasoned(reasoned))?;
-    live.emit_fact(EventBody::AgentDecided(AgentDecided {
+    execution.emit_fact(EventBody::AgentReasoned(reasoned))?;
+    execution.emit_fact(EventBody::AgentDecided(AgentDecided {
         agent_id: id.clone(),
         decision,
     }))?;
     let outcome = "completed".to_owned();
-    live.emit_fact(EventBody::InvocationCompleted(InvocationCompleted {
+    execution.emit_fact(EventBody::InvocationCompleted(InvocationCompleted {
         invocation_id,
         agent_id: id,
         outcome,
     }))?;
-    live.set("recalled", recalled);
-    live.set("tools", bound["tools"].clone());
+    execution.set("recalled", recalled);
+    execution.set("tools", bound["tools"].clone());
     Ok(())
 }
 
-/// What the manifest asks for, as far as it is allowed and there.
-async fn bind(live: &Live<'_>, id: &str, offered: &[String]) -> Result<Value, Halt> {
+/// The tools, memory and model class that the manifest requests, as far as they are allowed and
+/// available.
+async fn bind(execution: &Live<'_>, id: &str, offered: &[String]) -> Result<Value, Halt> {
     let missing = || {
         Halt::fault(
             "agent_unknown",
             "the agent that a node names is not installed",
         )
     };
-    let agent = live
+    let agent = execution
         .engine
-        .agent(&live.tenant, id)
+        .agent(&execution.tenant, id)
         .await?
         .ok_or_else(missing)?;
-    if live.engine.prompt_of(&live.tenant, &agent).await?.is_none() {
+    if execution
+        .engine
+        .prompt_of(&execution.tenant, &agent)
+        .await?
+        .is_none()
+    {
         return Err(Halt::fault(
             "prompt_unavailable",
             "the file with the agent's prompt is not there",
@@ -137,9 +144,9 @@ async fn bind(live: &Live<'_>, id: &str, offered: &[String]) -> Result<Value, Ha
     Ok(json!({"tools": allowed, "memoryRef": memory_of(&agent), "modelClass": agent.model_class()}))
 }
 
-/// Brings up what the agent remembers, and keeps the task for the next time.
-async fn remember(live: &mut Live<'_>, memory_ref: &str) -> Result<Vec<Value>, Halt> {
-    let recalled = live
+/// Recalls what the agent remembers, and stores the task for the next turn.
+async fn remember(execution: &mut Live<'_>, memory_ref: &str) -> Result<Vec<Value>, Halt> {
+    let recalled = execution
         .list(
             memory_ref,
             &ListArgs {
@@ -149,7 +156,7 @@ async fn remember(live: &mut Live<'_>, memory_ref: &str) -> Result<Vec<Value>, H
         )
         .await?;
     let task =
-        live.run.state.inputs.get("task").filter(|task| {
+        execution.run.state.inputs.get("task").filter(|task| {
             !matches!(task, Value::Object(map) if map.is_empty()) && !task.is_null()
         });
     if let Some(task) = task {
@@ -161,12 +168,13 @@ async fn remember(live: &mut Live<'_>, memory_ref: &str) -> Result<Vec<Value>, H
             tags: vec!["source:agent".to_owned()],
             ..Draft::default()
         };
-        let now = live.now().await?;
-        live.write(memory_ref, draft, now).await?;
+        let now = execution.now().await?;
+        execution.write(memory_ref, draft, now).await?;
     }
     Ok(recalled)
 }
 
+/// The texts in a JSON array.
 fn texts(value: Option<&Value>) -> Vec<String> {
     value
         .and_then(Value::as_array)

@@ -1,6 +1,6 @@
-//! Distillation as a part of a run: reads what the run sees, within the budget of the run's
-//! options. What came of it is recorded like a read, so that a replay does nothing and tells the
-//! same.
+//! Distillation as a node of a run: reads at the run's snapshot, within the budget of the run's
+//! options. The result is recorded like a read, so that a replay changes nothing and gives the same
+//! answer.
 
 use super::actions::needed_memory;
 use super::live::{Halt, Live};
@@ -12,8 +12,8 @@ use remem_core::workflow::Node;
 use remem_core::{EventBody, Rejection};
 use serde_json::{Map, Value, json};
 
-/// The budget of the run's options, as the protocol names it: `distillation.tokenBudget`, in one
-/// key or two.
+/// The token budget in the run's options: `distillation.tokenBudget`, as one key or two nested
+/// ones.
 fn budget(configurable: &Map<String, Value>) -> Result<Option<u64>, Halt> {
     let nested = configurable
         .get("distillation")
@@ -30,19 +30,20 @@ fn budget(configurable: &Map<String, Value>) -> Result<Option<u64>, Halt> {
     })
 }
 
-pub(super) async fn run(live: &mut Live<'_>, node: &Node) -> Result<(), Halt> {
+/// Executes a node with the action `distill`.
+pub(super) async fn run(execution: &mut Live<'_>, node: &Node) -> Result<(), Halt> {
     let memory_ref = needed_memory(node)?;
-    let budget = budget(&live.run.state.configurable)?;
-    let asked = json!({"op": "distill", "memoryRef": memory_ref, "tokenBudget": budget});
+    let budget = budget(&execution.run.state.configurable)?;
+    let request = json!({"op": "distill", "memoryRef": memory_ref, "tokenBudget": budget});
     let answer = match sabotage!(
         "a-replay-distils",
-        live.recall(&asked).await?,
-        live.recall(&asked).await?.filter(|_| false)
+        execution.recall(&request).await?,
+        execution.recall(&request).await?.filter(|_| false)
     ) {
         Some(answer) => answer,
-        None => distill_now(live, &memory_ref, budget).await?,
+        None => distill_now(execution, &memory_ref, budget).await?,
     };
-    let answer = live.record(asked, answer).await?;
+    let answer = execution.record(request, answer).await?;
     if let Some(code) = answer.get("error").and_then(Value::as_str) {
         let details = answer
             .get("details")
@@ -53,13 +54,13 @@ pub(super) async fn run(live: &mut Live<'_>, node: &Node) -> Result<(), Halt> {
             format!("the memory was not distilled: {details}"),
         ));
     }
-    // The name in full: whoever reads the event has to know whose memory it is.
-    let full = live
+    // The event names the memory in full, since its readers must know which user it belongs to.
+    let full = execution
         .scope(&memory_ref)
         .ok_or(Rejection::MalformedName { field: "memoryRef" })?
         .memory_ref;
-    live.emit_fact(EventBody::Compacted(told(full.as_str(), &answer)))?;
-    live.set(
+    execution.emit_fact(EventBody::Compacted(told(full.as_str(), &answer)))?;
+    execution.set(
         node.config
             .get("into")
             .and_then(Value::as_str)
@@ -69,6 +70,7 @@ pub(super) async fn run(live: &mut Live<'_>, node: &Node) -> Result<(), Halt> {
     Ok(())
 }
 
+/// The event of a distillation, from its recorded answer.
 fn told(memory_ref: &str, answer: &Value) -> Compacted {
     let number = |name: &str| answer.get(name).and_then(Value::as_u64).unwrap_or(0);
     Compacted {
@@ -93,16 +95,17 @@ fn told(memory_ref: &str, answer: &Value) -> Compacted {
     }
 }
 
-/// Done once for the same sources and budget, however often a crash has it tried.
+/// Runs the distillation. For the same sources and budget it has an effect only once, however often
+/// it is repeated after a crash.
 async fn distill_now(
-    live: &Live<'_>,
+    execution: &Live<'_>,
     memory_ref: &str,
     budget: Option<u64>,
 ) -> Result<Value, Halt> {
-    let scope = live
+    let scope = execution
         .scope(memory_ref)
         .ok_or(Rejection::MalformedName { field: "memoryRef" })?;
-    let now = live.now().await?;
+    let now = execution.now().await?;
     let options = budget
         .map(|budget| Map::from_iter([("tokenBudget".to_owned(), json!(budget))]))
         .unwrap_or_default();
@@ -112,11 +115,11 @@ async fn distill_now(
             "distill",
             Trigger::HostManaged,
             now,
-            live.run.id.as_str().to_owned(),
+            execution.run.id.as_str().to_owned(),
         )
     };
-    let job = Job::of_run(live.engine, scope, info, live.read_at(now));
-    match distill::work(live.engine, &job).await {
+    let job = Job::of_run(execution.engine, scope, info, execution.read_at(now));
+    match distill::work(execution.engine, &job).await {
         Ok(report) => Ok(Value::Object(report.detail)),
         Err(WorkError::Refused { code, details }) => Ok(json!({"error": code, "details": details})),
         Err(WorkError::Failed(error)) => Err(error.into()),

@@ -1,4 +1,4 @@
-//! Carries a run on, node after node, to its one last event.
+//! Executes a run, node after node, up to its final event.
 
 use super::live::{Halt, Live, Reads};
 use super::{Fresh, nodes};
@@ -9,32 +9,43 @@ use remem_core::workflow::Node;
 use remem_core::{Event, EventBody, Permission, RunId, RunStatus, TenantId};
 use std::pin::Pin;
 
-/// Carries a run as far as it goes. A boxed future: a run may start runs.
+/// Executes a run until it ends or must stop. Returns a boxed future, because a run may execute
+/// other runs.
 pub(crate) fn execute<'a>(
     engine: &'a Engine,
     tenant: &'a TenantId,
     id: &'a RunId,
-    fresh: Option<Fresh>,
+    loaded: Option<Fresh>,
 ) -> Pin<Box<dyn Future<Output = Result<(), Halt>> + Send + 'a>> {
     Box::pin(async move {
-        let live = match fresh {
-            Some(fresh) => Some(Live::fresh(engine, tenant, id, fresh).await?),
+        let execution = match loaded {
+            Some(loaded) => Some(Live::fresh(engine, tenant, id, loaded).await?),
             None => Live::load(engine, tenant, id).await?,
         };
-        let Some(mut live) = live else { return Ok(()) };
-        let ended = match run_nodes(&mut live).await {
-            Ok(()) => finish(&mut live).await,
+        let Some(mut execution) = execution else {
+            return Ok(());
+        };
+        let result = match run_nodes(&mut execution).await {
+            Ok(()) => finish(&mut execution).await,
             other => other,
         };
-        let Err(Halt::Fault(fault)) = ended else {
-            return ended;
+        let Err(Halt::Fault(fault)) = result else {
+            return result;
         };
-        fail(engine, tenant, id, fault, std::mem::take(&mut live.reads)).await
+        fail(
+            engine,
+            tenant,
+            id,
+            fault,
+            std::mem::take(&mut execution.reads),
+        )
+        .await
     })
 }
 
-async fn run_nodes(live: &mut Live<'_>) -> Result<(), Halt> {
-    let nodes = live.workflow.nodes.clone();
+/// Executes the nodes that have not ended, each in one commit.
+async fn run_nodes(execution: &mut Live<'_>) -> Result<(), Halt> {
+    let nodes = execution.workflow.nodes.clone();
     if nodes.is_empty() {
         return Err(Halt::fault(
             "workflow_gone",
@@ -42,45 +53,56 @@ async fn run_nodes(live: &mut Live<'_>) -> Result<(), Halt> {
         ));
     }
     for (n, node) in nodes.iter().enumerate() {
-        if live.run.state.done.iter().any(|done| done.id == node.id) {
+        if execution
+            .run
+            .state
+            .done
+            .iter()
+            .any(|done| done.id == node.id)
+        {
             continue;
         }
-        live.engine.runs.give_way(&live.tenant, &live.run.id).await;
-        live.enter(n);
-        live.look_at_rules().await?;
-        overtime(live).await?;
+        execution
+            .engine
+            .runs
+            .give_way(&execution.tenant, &execution.run.id)
+            .await;
+        execution.enter(n);
+        execution.look_at_rules().await?;
+        overtime(execution).await?;
         if node.disabled {
-            live.leave(node, true);
+            execution.leave(node, true);
             continue;
         }
-        live.emit(EventBody::NodeStarted(NodeStarted {
+        execution.emit(EventBody::NodeStarted(NodeStarted {
             node_id: node.id.clone(),
             type_id: node.type_id.clone(),
         }));
-        run_node(live, node).await?;
-        live.leave(node, false);
-        live.emit(EventBody::NodeCompleted(NodeEnded {
+        run_node(execution, node).await?;
+        execution.leave(node, false);
+        execution.emit(EventBody::NodeCompleted(NodeEnded {
             node_id: node.id.clone(),
         }));
         // The last node commits together with the run's end.
         if n + 1 < nodes.len() {
-            live.commit().await?;
+            execution.commit().await?;
         }
     }
     Ok(())
 }
 
-async fn run_node(live: &mut Live<'_>, node: &Node) -> Result<(), Halt> {
+/// Executes one node, after checking that this host supports it and that the run may use it.
+async fn run_node(execution: &mut Live<'_>, node: &Node) -> Result<(), Halt> {
     let missing = |what: &str| {
         Halt::fault(
             "capability_not_provided",
             format!("this host does not provide {what}"),
         )
     };
-    // Type names are checked to be plain when a definition is read, so that one can be named here.
-    let kind = nodes::find(&node.type_id).filter(|kind| !kind.seam || live.engine.parts.seams);
+    // The type's name is safe to echo: names are checked when a definition is read.
+    let kind = nodes::find(&node.type_id).filter(|kind| !kind.seam || execution.engine.parts.seams);
     let kind = kind.ok_or_else(|| missing(&format!("the node type {}", node.type_id)))?;
-    if let Some(scopes) = &live.run.state.scopes {
+    if let Some(scopes) = &execution.run.state.scopes {
         let lacks = |scope: &&Permission| !scopes.iter().any(|name| name == scope.as_str());
         let missing = nodes::needs(node).iter().find(lacks);
         if let Some(scope) = sabotage!("a-run-does-what-its-installer-may-not", missing, None) {
@@ -92,17 +114,18 @@ async fn run_node(live: &mut Live<'_>, node: &Node) -> Result<(), Halt> {
     }
     match kind.requires {
         Some(capability) => Err(missing(capability)),
-        None => (kind.run)(live, node).await,
+        None => (kind.run)(execution, node).await,
     }
 }
 
-async fn overtime(live: &Live<'_>) -> Result<(), Halt> {
-    let end = live
+/// Fails if the run has taken too long.
+async fn overtime(execution: &Live<'_>) -> Result<(), Halt> {
+    let end = execution
         .run
         .state
         .started_at
-        .saturating_add(live.policy.run_duration_ms_max);
-    if live.now().await?.0 > end {
+        .saturating_add(execution.policy.run_duration_ms_max);
+    if execution.now().await?.0 > end {
         return Err(Halt::fault(
             "run_timeout",
             "the run took longer than this host allows",
@@ -111,35 +134,38 @@ async fn overtime(live: &Live<'_>) -> Result<(), Halt> {
     Ok(())
 }
 
-async fn finish(live: &mut Live<'_>) -> Result<(), Halt> {
-    let now = live.now().await?;
-    live.run.state.status = RunStatus::Completed;
-    live.run.state.completed_at = Some(now.0);
-    live.emit(EventBody::RunCompleted(RunEnded {
-        duration_ms: duration(live, now.0),
+/// Commits the end of a run that completed.
+async fn finish(execution: &mut Live<'_>) -> Result<(), Halt> {
+    let now = execution.now().await?;
+    execution.run.state.status = RunStatus::Completed;
+    execution.run.state.completed_at = Some(now.0);
+    execution.emit(EventBody::RunCompleted(RunEnded {
+        duration_ms: duration(execution, now.0),
     }));
-    live.release();
-    live.commit().await?;
-    ended(live.run.state.status);
+    execution.release();
+    execution.commit().await?;
+    ended(execution.run.state.status);
     Ok(())
 }
 
-/// How long the run took; a replay repeats the recorded figure, so that both logs are equal.
-fn duration(live: &Live<'_>, now: i64) -> u64 {
+/// How long the run took, in milliseconds. A replay repeats the recorded figure, so that both logs
+/// are equal.
+fn duration(execution: &Live<'_>, now: i64) -> u64 {
     let own = now
-        .saturating_sub(live.run.state.started_at)
+        .saturating_sub(execution.run.state.started_at)
         .max(0)
         .cast_unsigned();
-    let recorded = live.recorded_duration_ms.unwrap_or(own);
+    let recorded = execution.recorded_duration_ms.unwrap_or(own);
     sabotage!("a-replay-takes-its-own-time", recorded, own)
 }
 
+/// Counts an ended run in the metrics.
 fn ended(status: RunStatus) {
     metrics::counter!("remem_runs_ended_total", "status" => status.as_str()).increment(1);
 }
 
-/// Ends a run with an error. Whatever the node had staged is dropped with it: it is taken up anew
-/// from its record.
+/// Ends a run with an error. The changes staged by the failed node are dropped: the run is loaded
+/// again from its record.
 pub(crate) async fn fail(
     engine: &Engine,
     tenant: &TenantId,
@@ -147,48 +173,61 @@ pub(crate) async fn fail(
     fault: Fault,
     reads: Reads,
 ) -> Result<(), Halt> {
-    let Some(mut live) = Live::load(engine, tenant, id).await? else {
+    let Some(mut execution) = Live::load(engine, tenant, id).await? else {
         return Ok(());
     };
-    let now = live.now().await?;
-    let node = live
+    let now = execution.now().await?;
+    let node = execution
         .workflow
         .nodes
         .iter()
-        .find(|node| live.run.state.done.iter().all(|done| done.id != node.id))
+        .find(|node| {
+            execution
+                .run
+                .state
+                .done
+                .iter()
+                .all(|done| done.id != node.id)
+        })
         .cloned();
-    live.reads = reads;
-    live.run.state.status = RunStatus::Failed;
-    live.run.state.completed_at = Some(now.0);
-    live.run.state.error = Some(fault.clone());
-    live.run.state.failed_node = node.as_ref().map(|node| node.id.clone());
+    execution.reads = reads;
+    execution.run.state.status = RunStatus::Failed;
+    execution.run.state.completed_at = Some(now.0);
+    execution.run.state.error = Some(fault.clone());
+    execution.run.state.failed_node = node.as_ref().map(|node| node.id.clone());
     if let Some(Node {
         id: node_id,
         type_id,
         ..
     }) = node.clone()
     {
-        // Its beginning was dropped as well, unless something was committed midway.
-        let begun = |event: &Event| matches!(&event.body, EventBody::NodeStarted(node) if node.node_id == node_id);
-        if !engine.whole_log(tenant, id).await?.iter().any(begun) {
-            live.emit(EventBody::NodeStarted(NodeStarted {
+        // The event that the node started was dropped as well, unless the node committed something
+        // midway.
+        let is_node_start = |event: &Event| matches!(&event.body, EventBody::NodeStarted(node) if node.node_id == node_id);
+        if !engine
+            .whole_log(tenant, id)
+            .await?
+            .iter()
+            .any(is_node_start)
+        {
+            execution.emit(EventBody::NodeStarted(NodeStarted {
                 node_id: node_id.clone(),
                 type_id,
             }));
         }
-        live.emit(EventBody::NodeFailed(NodeFailed {
+        execution.emit(EventBody::NodeFailed(NodeFailed {
             node_id,
             error: fault.clone(),
         }));
     }
-    let duration_ms = duration(&live, now.0);
-    live.emit(EventBody::RunFailed(RunFailed {
+    let duration_ms = duration(&execution, now.0);
+    execution.emit(EventBody::RunFailed(RunFailed {
         error: fault,
         failed_node_id: node.map(|node| node.id),
         duration_ms,
     }));
-    live.release();
-    live.commit().await?;
-    ended(live.run.state.status);
+    execution.release();
+    execution.commit().await?;
+    ended(execution.run.state.status);
     Ok(())
 }

@@ -1,5 +1,5 @@
-//! Forks: a replay, which answers everything from what the run recorded, and a branch, which goes
-//! on anew from a point.
+//! Forks of runs: a replay answers every read from what the source run recorded; a branch continues
+//! with new reads from a chosen event.
 
 use super::{Run, Start, Started, scopes_of};
 use crate::caller::Caller;
@@ -13,29 +13,30 @@ use remem_core::{
 use serde_json::{Map, Value};
 use std::collections::VecDeque;
 
-/// What a caller wants forked.
+/// The parameters of a fork.
 #[derive(Clone, Debug)]
 pub struct Fork {
-    /// How.
+    /// Whether to replay or to branch.
     pub mode: ForkMode,
-    /// From which event on.
+    /// The event to fork from; required for a branch.
     pub from_seq: Option<u64>,
-    /// For a branch: what is different.
+    /// For a branch: inputs, settings, metadata and tags that replace those of the source.
     pub overlay: Option<Map<String, Value>>,
 }
 
-/// The answer to a fork.
+/// The result of a fork.
 #[derive(Clone, Debug)]
 pub struct Forked {
-    /// The new run.
+    /// The run that was started.
     pub run: Run,
-    /// Where it comes from.
+    /// The run and event that it was forked from.
     pub source: Source,
-    /// The same request was answered before, under the same idempotency key.
+    /// Whether this repeats the answer to an earlier request with the same idempotency key.
     pub replayed: bool,
 }
 
-/// Facts are repeated from the source's log; how a run goes on is not a fact.
+/// Whether an event is a fact, which a fork repeats from the source's log. Events about the
+/// execution itself are not facts.
 fn is_fact(event: &Event) -> bool {
     !matches!(
         event.body.kind(),
@@ -154,9 +155,9 @@ impl Engine {
             .await?;
         let idempotency = self.idempotency("fork-run", key, &body.of_run(&state))?;
         let policy = self.policy_of(caller);
-        let name = self.parts.ids.run();
+        let new_id = self.parts.ids.run();
         let start = Start {
-            id: name,
+            id: new_id,
             state,
             facts,
             secrets: Vec::new(),
@@ -170,7 +171,7 @@ impl Engine {
         })
     }
 
-    /// The state a fork begins with, and the facts that come before it.
+    /// The state that a fork starts with, and the facts that precede it.
     async fn forked(
         &self,
         caller: &Caller,
@@ -199,7 +200,7 @@ impl Engine {
             variables: Map::new(),
             children: if branch { source.children } else { Vec::new() },
             parent: None,
-            secrets: Vec::new(), // they went with the run that was given them
+            secrets: Vec::new(), // the source's secrets were deleted when it ended
             resolved: Vec::new(),
             workspace: if branch {
                 self.files_now(caller.tenant()).await?
@@ -208,7 +209,7 @@ impl Engine {
             },
             source: Some(origin),
             done,
-            // What began before scopes were kept goes on with those of the key that forks it.
+            // For a source from before scopes were recorded, use those of the key that forks it.
             scopes: match &source.definition {
                 Some(_) if branch => source.scopes.or_else(|| Some(scopes_of(caller))),
                 _ => source.scopes,
@@ -225,7 +226,7 @@ impl Engine {
                 .cloned()
                 .ok_or(EngineError::UnknownWorkflow)?,
         };
-        // What was everybody's may name a memory of whoever forks it.
+        // A run that was visible to everyone may name a memory of the user that forks it.
         if state.only_for.is_none() {
             state.only_for = self
                 .only_for(caller.tenant(), caller.principal(), &workflow)
@@ -242,7 +243,7 @@ impl Engine {
         Ok((state, facts.collect()))
     }
 
-    /// Whether everything the run read is still recorded.
+    /// Whether all reads of the run are still recorded.
     async fn has_all_reads(&self, tenant: &TenantId, run: &Run) -> Result<bool, EngineError> {
         let expected: u64 = run
             .state
@@ -251,7 +252,7 @@ impl Engine {
             .map(|done| u64::from(done.reads))
             .sum();
         let prefix = format!("{}/", run.id);
-        let kept = self
+        let reads = self
             .parts
             .store
             .records(
@@ -262,10 +263,10 @@ impl Engine {
                 u32::MAX,
             )
             .await?;
-        Ok(kept.len() as u64 >= expected)
+        Ok(reads.len() as u64 >= expected)
     }
 
-    /// All events of a run.
+    /// Reads all events of a run.
     pub(crate) async fn whole_log(
         &self,
         tenant: &TenantId,
@@ -291,7 +292,7 @@ impl Engine {
     }
 }
 
-/// Inputs, settings, tags and notes can be different in a branch.
+/// Applies the inputs, settings, tags and metadata that a branch changes.
 fn lay_over(state: &mut RunState, overlay: Map<String, Value>) -> Result<(), Rejection> {
     for (name, value) in overlay {
         match (name.as_str(), value) {
@@ -317,6 +318,7 @@ fn lay_over(state: &mut RunState, overlay: Map<String, Value>) -> Result<(), Rej
     Ok(())
 }
 
+/// Digest of a fork request, for its idempotency key.
 fn digest(id: &RunId, fork: &Fork) -> Digest {
     let mut digest = Digest::default();
     digest.part(id.as_str().as_bytes());

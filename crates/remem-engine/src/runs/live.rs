@@ -1,10 +1,10 @@
-//! A run while it is carried on: its state, what it has staged, and the one place where that
-//! becomes a commit.
+//! A run during its execution: its state, the changes it has staged, and the one place where they
+//! are committed.
 //!
-//! What a node does is staged and committed together with the run's record. A read commits what was
-//! staged before, so that a run sees its own writes. Such a commit has a key made of the run, the
-//! node and its number: a node that is executed again after a crash repeats it and gets the answers
-//! of the first time.
+//! What a node does is staged, and committed together with the run's record. A read first commits
+//! what was staged before, so that a run sees its own writes. Such a commit has an idempotency key
+//! made of the run, the node and a number: a node that is executed again after a crash repeats the
+//! commit and gets the first answers.
 
 use super::{Fresh, Run};
 use crate::caller::named;
@@ -27,14 +27,14 @@ use serde_json::{Map, Value};
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-/// Why a node or run does not go on.
+/// Why the execution of a node or run stops.
 #[derive(Debug)]
 pub(crate) enum Halt {
-    /// It failed: the run ends with this.
+    /// The node failed: the run ends with this error.
     Fault(Fault),
-    /// Somebody else carries the run on, or it was cancelled: leave it alone.
+    /// Another process executes the run, or it was cancelled: do nothing more.
     Superseded,
-    /// The store cannot be used now: the run is taken up again later.
+    /// The store is not usable now: the run is resumed later.
     Error(EngineError),
 }
 
@@ -51,6 +51,7 @@ impl<E: Into<EngineError>> From<E> for Halt {
 }
 
 impl Halt {
+    /// A fault with this code and message.
     pub fn fault(code: &str, message: impl Into<String>) -> Halt {
         Halt::Fault(Fault {
             code: code.to_owned(),
@@ -59,10 +60,10 @@ impl Halt {
     }
 }
 
-/// The tag of what runs write.
+/// The tag of entries that runs write.
 const RUN_TAG: &str = "source:run";
 
-/// What is done with the next commit.
+/// A change that is staged for the next commit.
 enum Step {
     Put {
         id: EntryId,
@@ -78,10 +79,10 @@ enum Step {
     Release,
 }
 
-/// Answers that are to be recorded, by name.
+/// Reads to be recorded, by key.
 pub(crate) type Reads = Vec<(String, Map<String, Value>)>;
 
-/// A run that is being carried on.
+/// A run that this process executes.
 pub(crate) struct Live<'e> {
     pub engine: &'e Engine,
     pub tenant: TenantId,
@@ -89,26 +90,31 @@ pub(crate) struct Live<'e> {
     pub workflow: Workflow,
     pub policy: Policy,
     pub rules: Arc<Rules>,
-    /// What the run has resolved; wiped when it is left.
+    /// The secrets that the run has resolved; wiped when the execution stops.
     secrets: RunSecrets,
+    /// The version of the run's record.
     version: u64,
+    /// The revision of the run's snapshot.
     revision: Revision,
     staged: Vec<Step>,
     pub(super) reads: Reads,
-    /// The node that is being executed, and how much it has done.
+    /// The index of the current node.
     pub(super) node: usize,
+    /// How many writes and reads the node has made.
     pub(super) step: u32,
+    /// How many commits the node has made midway.
     commits: u32,
+    /// The variables that the node has set.
     outputs: Map<String, Value>,
     pub(super) reads_of_node: u32,
-    /// What an earlier run recorded, if this one only repeats it.
+    /// In a replay, the facts of the source's log that were not repeated yet.
     pub(super) facts: Option<VecDeque<Event>>,
     /// How long the repeated run took, if this run repeats one that reached its end.
     pub(super) recorded_duration_ms: Option<u64>,
 }
 
 impl<'e> Live<'e> {
-    /// Takes a run up where its record stands; `None` if there is nothing to do.
+    /// Loads a run from its record; `None` if it has ended or does not exist.
     pub async fn load(
         engine: &'e Engine,
         tenant: &TenantId,
@@ -129,28 +135,28 @@ impl<'e> Live<'e> {
             .first()
             .map(|event| event.revision)
             .ok_or(StoreError::Damaged("a run has no events"))?;
-        let fresh = Fresh {
+        let loaded = Fresh {
             state: run.state,
             version,
             revision,
             policy: engine.policy_for(tenant).await?,
         };
-        Live::fresh(engine, tenant, id, fresh).await.map(Some)
+        Live::fresh(engine, tenant, id, loaded).await.map(Some)
     }
 
-    /// Takes up a run that is known to stand so.
+    /// Continues a run whose state is known already.
     pub async fn fresh(
         engine: &'e Engine,
         tenant: &TenantId,
         id: &RunId,
-        fresh: Fresh,
+        loaded: Fresh,
     ) -> Result<Live<'e>, Halt> {
         let Fresh {
             state,
             version,
             revision,
             policy,
-        } = fresh;
+        } = loaded;
         let run = Run {
             id: id.clone(),
             state,
@@ -159,18 +165,18 @@ impl<'e> Live<'e> {
             Some(document) => Workflow::parse(document).ok(),
             None => engine.host_workflow(&run.state.workflow_id).cloned(),
         };
-        // A definition that is gone leaves a run without nodes, which fails.
-        let nothing = || Workflow {
+        // If the definition was deleted, the run has no nodes, and fails.
+        let empty = || Workflow {
             id: run.state.workflow_id.clone(),
             nodes: vec![],
             variables: vec![],
             document: Map::new(),
         };
         let recording = super::fork::recording(engine, tenant, &run).await?;
-        let mut live = Live {
+        let mut execution = Live {
             engine,
             tenant: tenant.clone(),
-            workflow: workflow.unwrap_or_else(nothing),
+            workflow: workflow.unwrap_or_else(empty),
             policy,
             rules: engine.rules(tenant).await?,
             secrets: RunSecrets::default(),
@@ -187,17 +193,17 @@ impl<'e> Live<'e> {
             outputs: Map::new(),
             reads_of_node: 0,
         };
-        live.register().await?;
-        Ok(live)
+        execution.register().await?;
+        Ok(execution)
     }
 
-    /// A node begins.
+    /// Starts the node with this index.
     pub fn enter(&mut self, node: usize) {
         (self.node, self.step, self.commits, self.reads_of_node) = (node, 0, 0, 0);
         self.outputs.clear();
     }
 
-    /// A node has ended; its outputs are kept with the next commit.
+    /// Records that a node has ended, with its outputs, for the next commit.
     pub fn leave(&mut self, node: &Node, skipped: bool) {
         let outputs = std::mem::take(&mut self.outputs);
         self.run.state.done.push(NodeDone {
@@ -208,19 +214,20 @@ impl<'e> Live<'e> {
         });
     }
 
-    /// Sets a variable of the run; it is part of what the node leaves behind.
+    /// Sets a variable of the run, which is also an output of the node.
     pub fn set(&mut self, name: &str, value: impl Into<Value>) {
         let value = value.into();
         self.outputs.insert(name.to_owned(), value.clone());
         self.run.state.variables.insert(name.to_owned(), value);
     }
 
-    /// The instant of whatever happens next.
+    /// The current instant for the run's tenant.
     pub async fn now(&self) -> Result<Timestamp, Halt> {
         Ok(self.engine.now_for(&self.tenant).await?)
     }
 
-    /// What the run sees: its snapshot, its own writes and those of the runs it started.
+    /// The snapshot that the run reads at: its snapshot, its own writes and those of the runs it
+    /// started.
     pub fn read_at(&self, at: Timestamp) -> ReadAt {
         let children = self
             .run
@@ -239,9 +246,9 @@ impl<'e> Live<'e> {
         }
     }
 
-    /// The scope of a name inside the run's tenant, the only one it reaches, as whoever started it.
-    /// A run that everybody sees reaches nobody's own memories, whatever came into what it runs
-    /// since it began.
+    /// The scope of a memory's name in the run's tenant, with the rights of the user that started
+    /// the run. A run that everyone can see never reaches a memory of one user, even if its
+    /// definition has changed since it began.
     pub fn scope(&self, memory_ref: &str) -> Option<Scope> {
         let actor = PrincipalId::parse(&self.run.state.principal)?;
         let memory_ref = named(&actor, memory_ref)?;
@@ -252,8 +259,8 @@ impl<'e> Live<'e> {
         Some(Scope::new(self.tenant.clone(), memory_ref).acting(Actor::User(actor)))
     }
 
-    /// The value of a secret that the run may use. From now on nothing that the run writes can hold
-    /// it.
+    /// The value of a secret that the run may use. From now on it is redacted from everything that
+    /// the run writes.
     pub async fn secret(&mut self, name: &str) -> Result<SecretValue, Halt> {
         let missing = || {
             Halt::fault(
@@ -273,27 +280,27 @@ impl<'e> Live<'e> {
         Ok(value)
     }
 
+    /// Looks up a secret that the run may use.
     async fn resolve(&self, name: &str) -> Result<Option<SecretValue>, Halt> {
         let Some(owner) = PrincipalId::parse(&self.run.state.principal) else {
             return Ok(None);
         };
-        // A part of a run uses what the whole was given.
-        let whole = self
+        // A sub-run uses the secrets that were given to the top-level run.
+        let top_run = self
             .run
             .id
             .as_str()
             .split('.')
             .next()
             .and_then(RunId::parse);
-        let whole = whole.as_ref().unwrap_or(&self.run.id);
+        let top_run = top_run.as_ref().unwrap_or(&self.run.id);
         Ok(self
             .engine
-            .resolve_secret(&self.tenant, &owner, whole, name)
+            .resolve_secret(&self.tenant, &owner, top_run, name)
             .await?)
     }
 
-    /// What the run's texts are held against now: secrets may have come into the vault since it
-    /// began.
+    /// Updates the redaction rules: secrets may have been added to the vault since the run began.
     pub async fn look_at_rules(&mut self) -> Result<(), Halt> {
         self.rules = self.secrets.rules(
             &self.engine.parts.secrets,
@@ -302,8 +309,8 @@ impl<'e> Live<'e> {
         Ok(())
     }
 
-    /// Everything that the run was given or has resolved is kept out of what it writes, also by a
-    /// process that takes it up.
+    /// Resolves all secrets that the run was given or has resolved before, so that they are
+    /// redacted from what it writes, also after another process has taken over.
     async fn register(&mut self) -> Result<(), Halt> {
         let names: Vec<String> = self
             .run
@@ -321,15 +328,16 @@ impl<'e> Live<'e> {
         self.look_at_rules().await
     }
 
-    /// Writes an entry as if at `now`; answers its name. In a replay, the name that was given the
-    /// first time.
+    /// Stages an entry, written as of `now`, and returns its id. In a replay, returns the id of the
+    /// source's entry.
     pub async fn write(
         &mut self,
         memory_ref: &str,
         mut draft: Draft,
         now: Timestamp,
     ) -> Result<EntryId, Halt> {
-        // Where there is room for it: what makes the rule hold is the event, which names the run.
+        // The tag is only added if there is room: what keeps the entry from being searched for
+        // commitments is its event, which names the run.
         if draft.tags.len() < self.policy.tags_max && draft.tags.iter().all(|tag| tag != RUN_TAG) {
             sabotage!(
                 "what-runs-write-is-read-for-promises",
@@ -344,7 +352,7 @@ impl<'e> Live<'e> {
         let admit = || admission.admit(&scope, draft);
         let cpu = self.engine.cpu();
         let admitted = cpu.run(&self.tenant, size, admit).await??;
-        // Counted in a replay, too: what a node reads after a write is recorded under its number.
+        // Count the write in a replay, too: reads after it are recorded under the next number.
         let id = sabotage!("a-replay-counts-otherwise", self.entry_id(), {
             self.step += u32::from(self.facts.is_some());
             self.entry_id()
@@ -354,9 +362,9 @@ impl<'e> Live<'e> {
             let Some(EventBody::Written(written)) = fact.as_ref().map(|fact| &fact.body) else {
                 return Err(diverged());
             };
-            let same = written.memory_ref == scope.memory_ref.as_str();
+            let is_same_memory = written.memory_ref == scope.memory_ref.as_str();
             let id = EntryId::parse(&written.memory_id)
-                .filter(|_| same)
+                .filter(|_| is_same_memory)
                 .ok_or_else(diverged)?;
             let at = fact.as_ref().map_or(now, Event::happened_at);
             self.staged
@@ -371,7 +379,8 @@ impl<'e> Live<'e> {
         Ok(id)
     }
 
-    /// Deletes an entry with the next commit. In a replay, repeats what the first run's delete did.
+    /// Stages the deletion of an entry. In a replay, repeats the source's deletion, if there was
+    /// one.
     pub fn delete(&mut self, memory_ref: &str, id: &str) {
         let (Some(scope), Some(id)) = (self.scope(memory_ref), EntryId::parse(id)) else {
             return;
@@ -380,8 +389,8 @@ impl<'e> Live<'e> {
         let Some(facts) = sabotage!("a-replay-deletes", self.facts.as_mut(), None) else {
             return self.staged.push(Step::Delete { memory_ref, id });
         };
-        let same = |event: &Event| matches!(&event.body, EventBody::Deleted(gone) if gone.memory_id == id.as_str());
-        if facts.front().is_some_and(same)
+        let is_this_deletion = |event: &Event| matches!(&event.body, EventBody::Deleted(deleted) if deleted.memory_id == id.as_str());
+        if facts.front().is_some_and(is_this_deletion)
             && let Some(fact) = facts.pop_front()
         {
             let at = fact.happened_at();
@@ -389,12 +398,12 @@ impl<'e> Live<'e> {
         }
     }
 
-    /// Appends an event of the run's own going on.
+    /// Stages an event about the execution itself.
     pub fn emit(&mut self, body: EventBody) {
         self.staged.push(Step::Emit(body));
     }
 
-    /// Appends a fact; in a replay, the one that was recorded.
+    /// Stages a fact; in a replay, the one that was recorded.
     pub fn emit_fact(&mut self, body: EventBody) -> Result<(), Halt> {
         let Some(facts) = &mut self.facts else {
             self.emit(body);
@@ -409,32 +418,33 @@ impl<'e> Live<'e> {
         Ok(())
     }
 
-    /// The run lets go of its snapshot with the next commit.
+    /// Releases the run's snapshot with the next commit.
     pub fn release(&mut self) {
         self.staged.push(Step::Release);
     }
 
-    /// Whether reading now would miss what was staged.
+    /// Whether a read now would miss staged changes.
     pub fn has_staged_changes(&self) -> bool {
         self.staged
             .iter()
             .any(|step| matches!(step, Step::Put { .. } | Step::Delete { .. }))
     }
 
-    /// Commits what is staged, with the run's record. What is done then is never done again: the
-    /// record says so.
+    /// Commits the staged changes with the run's record. What is recorded as done is never done
+    /// again.
     pub async fn commit(&mut self) -> Result<(), Halt> {
         self.commit_as(None).await
     }
 
-    /// Commits what a node has done so far. If the node is executed again, it gets the answers of
-    /// the first time.
+    /// Commits the changes of the current node before it has ended. If the node is executed again,
+    /// the commit is replayed with the first answers.
     pub async fn commit_midway(&mut self) -> Result<(), Halt> {
         let key = self.key();
         self.commits += 1;
         self.commit_as(Some(key)).await
     }
 
+    /// Commits the staged changes, the recorded reads and the run's record.
     async fn commit_as(&mut self, key: Option<Idempotency>) -> Result<(), Halt> {
         let now = self.now().await?;
         let admission = self.rules.admission(&self.policy, now);
@@ -446,7 +456,7 @@ impl<'e> Live<'e> {
         if let Some(principal) = PrincipalId::parse(&self.run.state.principal) {
             batch = batch.by(principal);
         }
-        let as_loaded = sabotage!(
+        let precondition = sabotage!(
             "two-processes-both-carry-a-run-on",
             Precondition::Version(self.version),
             Precondition::None
@@ -454,7 +464,7 @@ impl<'e> Live<'e> {
         batch = batch.set(
             RecordKind::Run,
             self.run.id.as_str().to_owned(),
-            as_loaded,
+            precondition,
             body,
         );
         for step in std::mem::take(&mut self.staged) {
@@ -478,7 +488,8 @@ impl<'e> Live<'e> {
             batch = batch.set(RecordKind::RunRead, key, Precondition::None, read);
         }
         let committed = self.engine.parts.store.commit(batch).await?;
-        // A repeated commit left its mark on the record already, before it was loaded.
+        // A replayed commit was applied before the record was loaded, so the version is right
+        // already.
         if let (false, Some(Outcome::Recorded { version, .. })) =
             (committed.replayed, committed.outcomes.first())
         {
@@ -488,6 +499,7 @@ impl<'e> Live<'e> {
         Ok(())
     }
 
+    /// The idempotency key of the node's next commit midway.
     fn key(&self) -> Idempotency {
         let secret = self.engine.parts.key.derive("remembrancer run step v1");
         let text = format!("{}/{}/{}", self.run.id, self.node, self.commits);
@@ -499,9 +511,9 @@ impl<'e> Live<'e> {
         }
     }
 
-    /// Made of the run, the node and the step, so that a node that is executed again after a crash
-    /// gives the same name, and that what a run writes at one instant is in the order in which it
-    /// wrote it.
+    /// An id made of the run, the node and the step: a node that is executed again after a crash
+    /// makes the same id, and entries that a run writes at one instant sort in the order in which
+    /// it wrote them.
     fn entry_id(&mut self) -> EntryId {
         self.step += 1;
         let text = format!("{}/{}/{}", self.run.id, self.node, self.step);
@@ -510,14 +522,15 @@ impl<'e> Live<'e> {
             text.as_bytes(),
         );
         let time = self.run.state.started_at.cast_unsigned() & 0xffff_ffff_ffff;
-        let place = ((self.node & 0xff) << 16 | (self.step as usize & 0xffff)) & 0xff_ffff;
+        let position = ((self.node & 0xff) << 16 | (self.step as usize & 0xffff)) & 0xff_ffff;
         EntryId::parse(&format!(
-            "mem_{time:012x}{place:06x}{}",
+            "mem_{time:012x}{position:06x}{}",
             &hash.to_hex()[..14]
         ))
         .expect("hex digits are a valid id")
     }
 
+    /// The cause that the events of the current node carry.
     fn cause(&self) -> Cause {
         let node = self.workflow.nodes.get(self.node);
         Cause {
@@ -529,6 +542,7 @@ impl<'e> Live<'e> {
     }
 }
 
+/// The fault of a replay that does something which the source run did not.
 fn diverged() -> Halt {
     Halt::fault(
         "replay_diverged",

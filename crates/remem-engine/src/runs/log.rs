@@ -1,4 +1,4 @@
-//! The log of a run: pages, waiting for more, and an open stream that ends with the run.
+//! The event log of a run: pages, waiting for more, and a stream that ends with the run.
 
 use crate::caller::Caller;
 use crate::engine::Engine;
@@ -11,11 +11,12 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::{Notify, watch};
 
-/// How long one waits before looking again: commits of other processes do not ring.
+/// How long to wait before reading again: commits of other processes trigger no notification.
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
+/// Events read with one query.
 const PAGE: u32 = 256;
 
-/// Whether this is a run's last event.
+/// Whether this is a run's final event.
 fn ends(event: &Event) -> bool {
     matches!(
         event.body.kind(),
@@ -24,8 +25,8 @@ fn ends(event: &Event) -> bool {
 }
 
 impl Engine {
-    /// Events of a run from position `from` on, and whether the run's last one has been given by
-    /// now.
+    /// Returns events of a run from position `from` on, and whether the caller has now got the
+    /// final one.
     pub async fn run_events(
         &self,
         caller: &Caller,
@@ -64,12 +65,13 @@ impl Engine {
         if let Some(last) = events.last() {
             return Ok((events.clone(), ends(last)));
         }
-        // Nothing more: either the caller has seen the end, or there is no such run, or it goes on.
+        // There are no more events: either the caller has got the final one, or the run does not
+        // exist, or it has not ended.
         let (run, _) = self
             .load_run(caller.tenant(), &id)
             .await?
             .ok_or(EngineError::NotFound("run"))?;
-        let seen = if from == 0 {
+        let before = if from == 0 {
             Vec::new()
         } else {
             self.parts
@@ -79,18 +81,19 @@ impl Engine {
         };
         Ok((
             events,
-            run.state.status.is_terminal() && seen.last().is_some_and(ends),
+            run.state.status.is_terminal() && before.last().is_some_and(ends),
         ))
     }
 
-    /// Whether a run that begins with this event is the caller's to see.
+    /// Whether the caller may see a run with this first event.
     pub(super) fn sees_run(&self, caller: &Caller, first: Option<&Event>) -> bool {
         first
             .and_then(|event| event.body.owner())
             .is_none_or(|user| user == caller.principal().as_str())
     }
 
-    /// As `run_events`; if there is nothing yet and the run goes on, waits for it up to `wait`.
+    /// Returns events as `run_events` does; if there are none yet and the run has not ended, waits
+    /// for them up to `wait`.
     pub async fn poll_run(
         &self,
         caller: &Caller,
@@ -120,21 +123,21 @@ impl Engine {
         }
     }
 
-    /// Waits until the run may have taken a step: by its own bell where this process carries it on,
-    /// by the tenant's where somebody else does, and in any case not for long. What happens from
-    /// now on counts, not from the first poll on.
+    /// Returns a future that waits until the run may have taken a step: for its own notification
+    /// where this process executes it, for the tenant's where another one does, and never for long.
+    /// Steps count from this call on, not from the first poll of the future.
     fn next_step<'a>(
         &self,
         tenant: &TenantId,
         run: &RunId,
         watch: &'a mut watch::Receiver<Revision>,
     ) -> impl Future<Output = ()> + use<'a> {
-        let bell = self.runs.bell_of(tenant, run).map(Notify::notified_owned);
+        let notifier = self.runs.bell_of(tenant, run).map(Notify::notified_owned);
         async move {
             let step = async {
-                match bell {
-                    Some(bell) => bell.await,
-                    // A bell whose store has closed the file rings no more.
+                match notifier {
+                    Some(notifier) => notifier.await,
+                    // The watch of a file that the store has closed reports no more changes.
                     None if watch.changed().await.is_err() => std::future::pending().await,
                     None => {}
                 }
@@ -176,7 +179,7 @@ impl Engine {
     }
 }
 
-/// An open stream of a run's events. Dropping it frees its place.
+/// An open stream of a run's events. Dropping it frees its place among the tenant's streams.
 pub struct RunFeed {
     place: FeedPlace,
     caller: Caller,
@@ -187,8 +190,8 @@ pub struct RunFeed {
 }
 
 impl RunFeed {
-    /// The next events, at least one; waits for them. `None` after the last event, or once the
-    /// caller's key is no longer good.
+    /// Waits for the next events and returns at least one. `None` after the final event, or once
+    /// the caller's key is no longer valid.
     pub async fn next(&mut self) -> Result<Option<Vec<Event>>, EngineError> {
         let engine = self.place.engine().clone();
         while !self.ended && engine.still_valid(&self.caller).await.is_ok() {
@@ -217,7 +220,7 @@ impl RunFeed {
             }
             step.await;
             if self.watch.has_changed().is_err() {
-                // The store closed the tenant's file for want of use; ask it for a new bell.
+                // The store closed the tenant's idle file: get a new watch.
                 self.watch = engine.parts.store.watch(self.caller.tenant()).await?;
             }
         }

@@ -1,9 +1,9 @@
-//! Runs: starting, showing, cancelling. How a run goes on is in `execute`, what it may do in `live`
-//! and `nodes`.
+//! Runs of workflows: starting, reading and cancelling them. How a run is executed is in `execute`,
+//! what its nodes can do in `execution` and `nodes`.
 //!
 //! A run is a record beside the tenant's memory. Every step commits its effects together with the
-//! record, on the condition that the record is as it was: so two nodes of a cluster can never both
-//! carry a run on, and a run that was cancelled does nothing more.
+//! record, under the condition that the record is unchanged. So two nodes of a cluster can never
+//! both execute a run, and a run that was cancelled does nothing more.
 
 mod actions;
 mod agent;
@@ -46,60 +46,60 @@ use remem_core::{
 use remem_store::{Committed, Outcome, StoreError};
 use serde_json::{Map, Value};
 
-/// What a caller wants run.
+/// A run that a caller wants to start.
 #[derive(Clone, Debug, Default)]
 pub struct NewRun {
-    /// The workflow, …
+    /// The id of the workflow to run, unless `agent_id` is set.
     pub workflow_id: String,
-    /// … or the agent to call upon.
+    /// The id of an agent to run instead of a workflow.
     pub agent_id: Option<String>,
-    /// What it is given.
+    /// The inputs of the run.
     pub inputs: Map<String, Value>,
-    /// Settings.
+    /// Settings of the caller, such as the budget of a distillation.
     pub configurable: Map<String, Value>,
-    /// Labels.
+    /// Labels of the caller, which webhooks can filter by.
     pub tags: Vec<String>,
-    /// Notes.
+    /// Notes of the caller; the host does not use them.
     pub metadata: Map<String, Value>,
-    /// Secrets for this run alone.
+    /// Secrets that only this run may resolve.
     pub secrets: Vec<SecretValue>,
 }
 
-/// A run that is to be stored.
+/// A run that is ready to be stored.
 pub(crate) struct Start {
     pub id: RunId,
     pub state: RunState,
-    /// What a fork brings along.
+    /// Facts that a fork repeats from the log of its source.
     pub facts: Vec<(EventBody, Timestamp)>,
-    /// What it was given for itself.
+    /// Secrets that only this run may resolve.
     pub secrets: Vec<SecretValue>,
     pub idempotency: Option<Idempotency>,
 }
 
-/// A run that was stored, …
+/// The result of storing a run.
 pub(crate) enum Begun {
-    /// … just now, …
+    /// The run was stored now.
     New {
         run: Box<Run>,
-        /// Its snapshot.
+        /// The revision of its snapshot.
         revision: Revision,
     },
-    /// … or by an earlier request with the same idempotency key.
+    /// An earlier request with the same idempotency key stored this run.
     Again(RunId),
 }
 
-/// A run.
+/// A run and its state.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Run {
-    /// Its name.
+    /// The id of the run.
     pub id: RunId,
-    /// Its state.
+    /// The state of the run, as its record stores it.
     pub state: RunState,
 }
 
 impl Run {
-    /// Whether the caller may know of it: one that works with a memory of one user is that user's
-    /// alone.
+    /// Whether the caller may know of the run: a run that works with a memory of one user is
+    /// visible to that user only.
     pub(crate) fn is_shown_to(&self, caller: &Caller) -> bool {
         self.state
             .only_for
@@ -108,24 +108,24 @@ impl Run {
     }
 }
 
-/// The answer to a start.
+/// The result of starting a run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Started {
-    /// The run.
+    /// The run that was started.
     pub run: Run,
-    /// The same request was answered before, under the same idempotency key.
+    /// Whether this repeats the answer to an earlier request with the same idempotency key.
     pub replayed: bool,
 }
 
-/// Tags that a run can have.
+/// Tags that a run can have, at most.
 pub const TAGS_MAX: usize = 100;
 const TAG_CHARS_MAX: usize = 256;
-/// A cancel tries again when the run, carried on by another process, has just taken a step. Its
-/// steps are not many.
+/// How often a cancel is retried when the run, executed by another process, has just taken a step.
+/// A run has fewer steps than this.
 const TRIES: u32 = 1_000;
 
 impl Engine {
-    /// Starts a run: its first event and its snapshot are stored when this answers; the rest
+    /// Starts a run. When this returns, its first event and its snapshot are stored; the execution
     /// follows.
     pub async fn create_run(
         &self,
@@ -145,14 +145,14 @@ impl Engine {
             .await;
         let start = match prepared {
             Err(
-                refused @ (EngineError::Rejected(_)
+                rejected @ (EngineError::Rejected(_)
                 | EngineError::UnknownWorkflow
                 | EngineError::NotFound(_)),
             ) => {
                 return self
                     .started_before(caller, &body, key)
                     .await?
-                    .ok_or(refused);
+                    .ok_or(rejected);
             }
             prepared => prepared?,
         };
@@ -160,7 +160,7 @@ impl Engine {
         if self.runs.is_full(&self.parts.policy) {
             return Err(StoreError::Busy.into());
         }
-        // Without a bell: what runs do is looked at when there is time.
+        // Without a wake-up: what runs did is examined when there is time.
         self.passes
             .again(crate::passes::propose::NAME, caller.tenant());
         self.begin(
@@ -174,8 +174,8 @@ impl Engine {
         .await
     }
 
-    /// A run as it is before its first node, whoever asks for it: a caller with its scopes, or the
-    /// host itself.
+    /// Prepares the state of a run before its first node. `starter` holds the scopes of the caller
+    /// that starts it; the host itself has none.
     pub(crate) async fn prepare_run(
         &self,
         tenant: &TenantId,
@@ -194,7 +194,7 @@ impl Engine {
                 .ok_or(EngineError::UnknownWorkflow)?,
         };
         let scopes = match &new.agent_id {
-            Some(_) => None, // it works with the agent's own memory alone
+            Some(_) => None, // an agent's turn accesses only the agent's own memory
             None => workflow.acts_with(starter)?,
         };
         let variables = workflow.definition.start(&new.inputs)?;
@@ -239,7 +239,7 @@ impl Engine {
         })
     }
 
-    /// The run of that name.
+    /// Returns one run that the caller may see.
     pub async fn run(&self, caller: &Caller, id: &str) -> Result<Run, EngineError> {
         caller.require(Permission::RunsRead)?;
         let id = RunId::parse(id).ok_or(EngineError::NotFound("run"))?;
@@ -253,12 +253,12 @@ impl Engine {
         }
     }
 
-    /// Ends a run where it stands. One that was cancelled before is answered alike; one that has
+    /// Cancels a run at its current step. Cancelling again returns the same answer; a run that has
     /// ended is a conflict.
     pub async fn cancel_run(&self, caller: &Caller, id: &str) -> Result<Run, EngineError> {
         caller.require(Permission::RunsCancel)?;
         let id = RunId::parse(id).ok_or(EngineError::NotFound("run"))?;
-        let _still = self.runs.want(caller.tenant(), &id);
+        let _hold = self.runs.want(caller.tenant(), &id);
         for _ in 0..TRIES {
             let found = self.load_run(caller.tenant(), &id).await?;
             let (mut run, version) = sabotage!(
@@ -314,7 +314,7 @@ impl Engine {
         Err(StoreError::Busy.into())
     }
 
-    /// Stores a new run and lets it wait for its turn.
+    /// Stores a new run and queues it for execution.
     async fn begin(
         &self,
         policy: Policy,
@@ -336,10 +336,10 @@ impl Engine {
         }
     }
 
-    /// Lets a run that was just stored wait for its turn.
+    /// Queues a run that was just stored for execution.
     pub(crate) fn carry(&self, policy: Policy, tenant: &TenantId, run: &Run, revision: Revision) {
         metrics::counter!("remem_runs_started_total").increment(1);
-        let fresh = Fresh {
+        let loaded = Fresh {
             state: run.state.clone(),
             version: 1,
             revision,
@@ -348,11 +348,11 @@ impl Engine {
         self.runs.push(Turn {
             tenant: tenant.clone(),
             run: run.id.clone(),
-            fresh: Some(fresh),
+            fresh: Some(loaded),
         });
     }
 
-    /// Stores a new run; whoever calls this sees to it that it is carried on.
+    /// Stores a new run. The caller of this function must see to its execution.
     pub(crate) async fn store_run(
         &self,
         policy: &Policy,
@@ -374,8 +374,8 @@ impl Engine {
         })
     }
 
-    /// Adds to a batch all that starts a run; answers the run as it will be stored. The batch
-    /// becomes the run's.
+    /// Adds everything that starts a run to a batch, and returns the run as it will be stored. From
+    /// then on the batch belongs to the run.
     pub(crate) async fn starting(
         &self,
         policy: &Policy,
@@ -391,7 +391,7 @@ impl Engine {
             idempotency: _,
         } = start;
         let now = batch.at();
-        // What the run was given for itself may stand in its inputs, too.
+        // The run's own secrets may also occur in its inputs, so they are redacted as well.
         let rules = self
             .parts
             .secrets
@@ -425,7 +425,7 @@ impl Engine {
         Ok((batch, Run { id, state: stored }))
     }
 
-    /// The run with the version of its record.
+    /// Reads a run's record, with its version.
     pub(crate) async fn load_run(
         &self,
         tenant: &TenantId,
@@ -450,6 +450,7 @@ impl Engine {
         )))
     }
 
+    /// Reads a run and redacts it.
     async fn run_now(
         &self,
         policy: &Policy,
@@ -460,16 +461,17 @@ impl Engine {
             .load_run(tenant, id)
             .await?
             .ok_or(EngineError::NotFound("run"))?;
-        // Rules may have changed since it was written: nothing leaves without a second look.
+        // The redaction rules may have changed since the record was written.
         let rules = self.rules(tenant).await?;
         let now = self.now();
         let admission = rules.admission(policy, now);
-        let shown = self.cleaned(tenant, &admission, run.state.to_map()).await?;
-        run.state = RunState::from_map(shown.map().clone())
+        let redacted = self.cleaned(tenant, &admission, run.state.to_map()).await?;
+        run.state = RunState::from_map(redacted.map().clone())
             .ok_or(StoreError::Damaged("a run cannot be read"))?;
         Ok(run)
     }
 
+    /// Refuses tags, inputs and settings that are too large.
     fn check_run(&self, new: &NewRun) -> Result<(), Rejection> {
         if new.tags.len() > TAGS_MAX {
             return Err(Rejection::TooLarge {
@@ -510,7 +512,8 @@ impl Engine {
         Ok(())
     }
 
-    /// The agent that the workflow acts for. A host that keeps nothing names no memory.
+    /// The agent that the workflow acts for. On a host without long-term storage its memory is not
+    /// named.
     fn agent_of(&self, workflow: &Workflow) -> Option<AgentRef> {
         let mut agent = workflow.nodes.iter().find_map(|node| node.agent.clone())?;
         if !self.parts.capabilities.supports("long-term-durability") {
@@ -519,17 +522,17 @@ impl Engine {
         Some(agent)
     }
 
-    /// The user whose own memory a workflow works with when this user runs it. What it starts
-    /// counts as well: it sees what comes of that.
+    /// The user that a run is visible to only, because it works with a memory of that user.
+    /// Sub-workflows count as well, since the run sees their results.
     async fn only_for(
         &self,
         tenant: &TenantId,
         user: &PrincipalId,
         workflow: &Workflow,
     ) -> Result<Option<String>, EngineError> {
-        let mut waiting = vec![workflow.clone()];
-        let mut seen = Vec::new();
-        while let Some(workflow) = waiting.pop() {
+        let mut pending = vec![workflow.clone()];
+        let mut visited = Vec::new();
+        while let Some(workflow) = pending.pop() {
             if workflow
                 .nodes
                 .iter()
@@ -542,9 +545,9 @@ impl Engine {
                 ));
             }
             for id in workflow.nodes.iter().filter_map(nodes::part_of) {
-                if !seen.iter().any(|known| known == id) {
-                    seen.push(id.to_owned());
-                    waiting.extend(
+                if !visited.iter().any(|known| known == id) {
+                    visited.push(id.to_owned());
+                    pending.extend(
                         self.workflow_of(tenant, id)
                             .await?
                             .map(|found| found.definition),
@@ -555,6 +558,7 @@ impl Engine {
         Ok(None)
     }
 
+    /// The current versions of the tenant's workspace files.
     async fn files_now(&self, tenant: &TenantId) -> Result<Vec<FileAt>, EngineError> {
         let limit = u32::try_from(self.parts.policy.files_max).unwrap_or(u32::MAX);
         let records = self
@@ -572,7 +576,7 @@ impl Engine {
     }
 }
 
-/// With its end, what a run was given for itself is gone.
+/// Deletes the run's own secrets, in the batch that ends it.
 fn without_secrets(batch: Batch, run: &Run) -> Batch {
     let names = sabotage!(
         "a-run-s-own-secrets-outlive-it",
@@ -588,7 +592,7 @@ fn without_secrets(batch: Batch, run: &Run) -> Batch {
     })
 }
 
-/// Ends a run that cannot be carried on.
+/// Ends a run with an error, from outside of its execution.
 pub(crate) async fn give_up(
     engine: &Engine,
     tenant: &TenantId,
@@ -601,7 +605,7 @@ pub(crate) async fn give_up(
     }
 }
 
-/// The name that the run got: on a repetition, the first time.
+/// The id of the run that was stored: on a replay, by the first request.
 fn named(committed: &Committed) -> Option<RunId> {
     committed.outcomes.iter().find_map(|outcome| match outcome {
         Outcome::Recorded { key, .. } => RunId::parse(key),

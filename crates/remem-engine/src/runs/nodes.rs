@@ -1,4 +1,4 @@
-//! `NODES`: one row a node type. The executor, the documentation and the tests read this table.
+//! `NODES`: the table of node types. The executor, the documentation and the tests read it.
 
 use super::live::{Halt, Live};
 use super::{Start, actions, agent, execute, probes};
@@ -9,23 +9,24 @@ use remem_store::StoreError;
 use serde_json::{Map, Value, json};
 use std::pin::Pin;
 
-/// What a node's execution answers.
+/// The future of a node's execution.
 pub(crate) type NodeFuture<'a> = Pin<Box<dyn Future<Output = Result<(), Halt>> + Send + 'a>>;
 
-/// A kind of node that this host can execute.
+/// A type of node that this host can execute.
 pub struct NodeType {
-    /// Its name in workflow definitions.
+    /// The name in workflow definitions.
     pub type_id: &'static str,
-    /// What it does, in a line.
+    /// A description of one line, shown to users.
     pub doc: &'static str,
-    /// Only there together with the seams for conformance checks.
+    /// Whether it exists only together with the test endpoints for conformance checks.
     pub seam: bool,
-    /// What it needs and this host does not provide.
+    /// A capability that it needs and this host does not provide.
     pub(crate) requires: Option<&'static str>,
+    /// Executes a node of this type.
     pub(crate) run: for<'a, 'e> fn(&'a mut Live<'e>, &'a Node) -> NodeFuture<'a>,
 }
 
-/// All kinds.
+/// The table of all node types.
 pub const NODES: [NodeType; 6] = [
     NodeType {
         type_id: "core.noop",
@@ -71,12 +72,12 @@ pub const NODES: [NodeType; 6] = [
     },
 ];
 
-/// The kind of that name.
+/// Finds a node type by its name.
 pub(crate) fn find(type_id: &str) -> Option<&'static NodeType> {
     NODES.iter().find(|kind| kind.type_id == type_id)
 }
 
-/// What the installer of a workflow must be allowed for a node of it to be executed.
+/// The permissions that the installer of a workflow needs for a node of it to be executed.
 pub(super) fn needs(node: &Node) -> &'static [Permission] {
     let action = node.config.get("memoryAction").and_then(Value::as_str);
     match (node.type_id.as_str(), action) {
@@ -95,27 +96,28 @@ pub(super) fn needs(node: &Node) -> &'static [Permission] {
     }
 }
 
-/// The memory in which runs leave notes of themselves.
+/// The memory that runs write their notes to, if the node names none.
 const RUNS_MEMORY: &str = "openwop/runs";
 
-async fn noop(live: &mut Live<'_>, node: &Node) -> Result<(), Halt> {
+/// Executes a `core.noop` node: writes a note of the run, if `summary` is set.
+async fn noop(execution: &mut Live<'_>, node: &Node) -> Result<(), Halt> {
     if node.config.get("summary") != Some(&Value::Bool(true)) {
         return Ok(());
     }
     let memory_ref = actions::memory_of(node).unwrap_or(RUNS_MEMORY).to_owned();
     let content = format!(
         "Run {} of workflow {} passed node {}.",
-        live.run.id, live.workflow.id, node.id
+        execution.run.id, execution.workflow.id, node.id
     );
-    let now = live.now().await?;
+    let now = execution.now().await?;
     let draft = remem_core::Draft {
         content,
         tags: vec!["source:run".to_owned()],
-        // No longer than the run itself is kept.
-        expires_at: Some(now.plus_ms(live.policy.run_retention_ms)),
+        // The note expires with the run's own record.
+        expires_at: Some(now.plus_ms(execution.policy.run_retention_ms)),
         ..remem_core::Draft::default()
     };
-    live.write(&memory_ref, draft, now).await?;
+    execution.write(&memory_ref, draft, now).await?;
     Ok(())
 }
 
@@ -127,14 +129,15 @@ pub(super) fn part_of(node: &Node) -> Option<&str> {
         .filter(|_| node.type_id == "core.subWorkflow")
 }
 
-/// A child has a name made of its parent's, so that taking the parent up again finds it.
-async fn sub_workflow(live: &mut Live<'_>, node: &Node) -> Result<(), Halt> {
-    let depth = live.run.id.as_str().matches('.').count();
-    if depth >= live.policy.run_depth_max {
+/// Executes a `core.subWorkflow` node. The child's id is made from its parent's, so that a parent
+/// which is resumed finds it.
+async fn sub_workflow(execution: &mut Live<'_>, node: &Node) -> Result<(), Halt> {
+    let depth = execution.run.id.as_str().matches('.').count();
+    if depth >= execution.policy.run_depth_max {
         return Err(Halt::fault("depth_exceeded", "runs start runs too deeply"));
     }
-    let name = format!("{}.{}", live.run.id, live.node);
-    let child = RunId::parse(&name).ok_or(Rejection::MalformedName { field: "nodes" })?;
+    let child_id = format!("{}.{}", execution.run.id, execution.node);
+    let child = RunId::parse(&child_id).ok_or(Rejection::MalformedName { field: "nodes" })?;
     let workflow_id = node
         .config
         .get("workflowId")
@@ -147,26 +150,26 @@ async fn sub_workflow(live: &mut Live<'_>, node: &Node) -> Result<(), Halt> {
         .and_then(Value::as_object)
         .cloned()
         .unwrap_or_default();
-    let asked = json!({"op": "run", "workflowId": workflow_id, "inputs": inputs});
-    let ended = match live.recall(&asked).await? {
+    let request = json!({"op": "run", "workflowId": workflow_id, "inputs": inputs});
+    let child_state = match execution.recall(&request).await? {
         Some(answer) => answer,
         None => {
-            start_child(live, &child, &workflow_id, inputs).await?;
-            match execute(live.engine, &live.tenant, &child, None).await {
+            start_child(execution, &child, &workflow_id, inputs).await?;
+            match execute(execution.engine, &execution.tenant, &child, None).await {
                 Err(Halt::Error(error)) => return Err(Halt::Error(error)),
-                _ => live.child_state(&child).await?,
+                _ => execution.child_state(&child).await?,
             }
         }
     };
-    let ended = live.record(asked, ended).await?;
-    if ended["status"] != "completed" {
+    let child_state = execution.record(request, child_state).await?;
+    if child_state["status"] != "completed" {
         return Err(Halt::fault(
             "child_failed",
             "a run that this run started did not complete",
         ));
     }
-    if live.facts.is_none() {
-        live.run.state.children.push(child.as_str().to_owned());
+    if execution.facts.is_none() {
+        execution.run.state.children.push(child.as_str().to_owned());
     }
     let into = node
         .config
@@ -174,18 +177,19 @@ async fn sub_workflow(live: &mut Live<'_>, node: &Node) -> Result<(), Halt> {
         .and_then(Value::as_str)
         .unwrap_or("child")
         .to_owned();
-    live.set(&into, ended);
+    execution.set(&into, child_state);
     Ok(())
 }
 
+/// Stores the run of a sub-workflow, unless it was stored before a crash.
 async fn start_child(
-    live: &Live<'_>,
+    execution: &Live<'_>,
     child: &RunId,
     workflow_id: &str,
     inputs: Map<String, Value>,
 ) -> Result<(), Halt> {
-    let engine = live.engine;
-    let tenant = &live.tenant;
+    let engine = execution.engine;
+    let tenant = &execution.tenant;
     let found = engine.workflow_of(tenant, workflow_id).await?;
     let workflow = found.ok_or_else(|| {
         Halt::fault(
@@ -197,8 +201,8 @@ async fn start_child(
         workflow_id: workflow_id.to_owned(),
         definition: workflow.own.then(|| workflow.definition.document.clone()),
         status: RunStatus::Running,
-        principal: live.run.state.principal.clone(),
-        started_at: live.now().await?.0,
+        principal: execution.run.state.principal.clone(),
+        started_at: execution.now().await?.0,
         completed_at: None,
         variables: workflow.definition.start(&inputs)?,
         inputs,
@@ -206,20 +210,20 @@ async fn start_child(
         error: None,
         failed_node: None,
         agent: engine.agent_of(&workflow.definition),
-        tags: live.run.state.tags.clone(),
+        tags: execution.run.state.tags.clone(),
         metadata: Map::new(),
         configurable: Map::new(),
         secrets: Vec::new(),
         resolved: Vec::new(),
-        workspace: live.run.state.workspace.clone(),
+        workspace: execution.run.state.workspace.clone(),
         children: Vec::new(),
-        parent: Some(live.run.id.as_str().to_owned()),
+        parent: Some(execution.run.id.as_str().to_owned()),
         source: None,
-        // What is a part of the whole is seen by whoever sees that.
-        only_for: live.run.state.only_for.clone(),
+        // A sub-run is visible to every caller that can see the whole run.
+        only_for: execution.run.state.only_for.clone(),
         scopes: workflow.scopes.clone().or_else(|| {
-            let of_whole = live.run.state.scopes.clone();
-            of_whole.filter(|_| workflow.own)
+            let parent_scopes = execution.run.state.scopes.clone();
+            parent_scopes.filter(|_| workflow.own)
         }),
     };
     let start = Start {
@@ -229,8 +233,8 @@ async fn start_child(
         secrets: Vec::new(),
         idempotency: None,
     };
-    match engine.store_run(&live.policy, tenant, start).await {
-        Ok(_) | Err(EngineError::Store(StoreError::Conflict)) => Ok(()), // it was started before a crash
+    match engine.store_run(&execution.policy, tenant, start).await {
+        Ok(_) | Err(EngineError::Store(StoreError::Conflict)) => Ok(()), // stored before a crash
         Err(other) => Err(other.into()),
     }
 }

@@ -1,5 +1,5 @@
-//! What the conformance fixtures ask of a run: each probe uses the same reads and writes as any
-//! other node, and leaves what it saw in the run's variables.
+//! The memory actions of conformance fixtures: each probe uses the same reads and writes as other
+//! nodes, and stores what it saw in the run's variables.
 
 use super::actions::{list_args, needed_memory};
 use super::live::{Halt, Live};
@@ -9,13 +9,14 @@ use remem_core::Draft;
 use remem_core::workflow::Node;
 use serde_json::{Value, json};
 
-pub(super) async fn run(live: &mut Live<'_>, node: &Node, action: &str) -> Result<(), Halt> {
+/// Executes the probe with this name.
+pub(super) async fn run(execution: &mut Live<'_>, node: &Node, action: &str) -> Result<(), Halt> {
     match action {
-        "write-then-read" => write_then_read(live, node).await,
-        "redaction-probe" => redaction(live, node).await,
-        "ttl-probe" => ttl(live, node).await,
-        "cross-tenant-probe" => cross_tenant(live, node).await,
-        "list-budgeted" => budgeted(live, node).await,
+        "write-then-read" => write_then_read(execution, node).await,
+        "redaction-probe" => redaction(execution, node).await,
+        "ttl-probe" => ttl(execution, node).await,
+        "cross-tenant-probe" => cross_tenant(execution, node).await,
+        "list-budgeted" => budgeted(execution, node).await,
         _ => Err(Halt::fault(
             "capability_not_provided",
             "this host does not provide the memoryAction of the node",
@@ -23,6 +24,7 @@ pub(super) async fn run(live: &mut Live<'_>, node: &Node, action: &str) -> Resul
     }
 }
 
+/// The draft of an entry that a probe writes.
 fn note(content: impl Into<String>) -> Draft {
     Draft {
         content: content.into(),
@@ -31,22 +33,26 @@ fn note(content: impl Into<String>) -> Draft {
     }
 }
 
-async fn write_then_read(live: &mut Live<'_>, node: &Node) -> Result<(), Halt> {
+/// Writes an entry and reads it back.
+async fn write_then_read(execution: &mut Live<'_>, node: &Node) -> Result<(), Halt> {
     let memory_ref = needed_memory(node)?;
-    let now = live.now().await?;
-    let told = note(format!("Written by run {} and read back.", live.run.id));
-    let id = live.write(&memory_ref, told, now).await?;
-    let entries = live.list(&memory_ref, &ListArgs::default()).await?;
+    let now = execution.now().await?;
+    let draft = note(format!(
+        "Written by run {} and read back.",
+        execution.run.id
+    ));
+    let id = execution.write(&memory_ref, draft, now).await?;
+    let entries = execution.list(&memory_ref, &ListArgs::default()).await?;
     let read = entries
         .into_iter()
         .find(|entry| entry["id"] == id.as_str())
         .unwrap_or_default();
-    live.set("memoryReadback", read);
+    execution.set("memoryReadback", read);
     Ok(())
 }
 
-/// Writes a secret that the run resolved: what is read back holds its marker.
-async fn redaction(live: &mut Live<'_>, node: &Node) -> Result<(), Halt> {
+/// Writes a secret that the run resolved: what is read back contains its redaction marker.
+async fn redaction(execution: &mut Live<'_>, node: &Node) -> Result<(), Halt> {
     let memory_ref = needed_memory(node)?;
     let name = node
         .config
@@ -54,74 +60,81 @@ async fn redaction(live: &mut Live<'_>, node: &Node) -> Result<(), Halt> {
         .and_then(Value::as_str)
         .unwrap_or_default()
         .to_owned();
-    let content = with_secret(live, &name, "The service was called with ").await?;
-    let now = live.now().await?;
-    let id = live.write(&memory_ref, note(content.as_str()), now).await?;
-    let entry = live.get(&memory_ref, id.as_str()).await?;
-    live.set("memoryReadback", entry);
+    let content = with_secret(execution, &name, "The service was called with ").await?;
+    let now = execution.now().await?;
+    let id = execution
+        .write(&memory_ref, note(content.as_str()), now)
+        .await?;
+    let entry = execution.get(&memory_ref, id.as_str()).await?;
+    execution.set("memoryReadback", entry);
     Ok(())
 }
 
-/// One entry that has ended and one that has not.
-async fn ttl(live: &mut Live<'_>, node: &Node) -> Result<(), Halt> {
+/// Writes an expired entry and one that has not expired.
+async fn ttl(execution: &mut Live<'_>, node: &Node) -> Result<(), Halt> {
     let memory_ref = needed_memory(node)?;
-    let now = live.now().await?;
-    // No caller can write an entry that has ended; this one is written as of two seconds ago.
+    let now = execution.now().await?;
+    // Callers cannot write an expired entry; this one is written as of two seconds ago.
     let ended = Draft {
         expires_at: Some(now.plus_ms(-1_000)),
         ..note("This has ended.")
     };
-    let expired = live.write(&memory_ref, ended, now.plus_ms(-2_000)).await?;
+    let expired = execution
+        .write(&memory_ref, ended, now.plus_ms(-2_000))
+        .await?;
     let lasting = Draft {
         expires_at: Some(now.plus_ms(3_600_000)),
         ..note("This lasts for an hour.")
     };
-    let fresh = live.write(&memory_ref, lasting, now).await?;
-    let list = live.list(&memory_ref, &ListArgs::default()).await?;
-    live.set("memoryList", list);
-    live.set("freshId", fresh.as_str());
-    live.set("expiredId", expired.as_str());
+    let fresh = execution.write(&memory_ref, lasting, now).await?;
+    let list = execution.list(&memory_ref, &ListArgs::default()).await?;
+    execution.set("memoryList", list);
+    execution.set("freshId", fresh.as_str());
+    execution.set("expiredId", expired.as_str());
     Ok(())
 }
 
-/// A name that another tenant may use is a name of this tenant here.
-async fn cross_tenant(live: &mut Live<'_>, node: &Node) -> Result<(), Halt> {
+/// Reads a memory whose name another tenant may use: the name refers to a memory of this tenant.
+async fn cross_tenant(execution: &mut Live<'_>, node: &Node) -> Result<(), Halt> {
     let memory_ref = needed_memory(node)?;
-    let now = live.now().await?;
+    let now = execution.now().await?;
     let foreign = node
         .config
         .get("probeMemoryRef")
         .and_then(Value::as_str)
         .unwrap_or_default()
         .to_owned();
-    let id = live
+    let id = execution
         .write(&memory_ref, note("This is the owner's."), now)
         .await?;
-    let own = live.list(&memory_ref, &ListArgs::default()).await?;
-    let probe = live.list(&foreign, &ListArgs::default()).await?;
-    live.set("ownerEntryId", id.as_str());
-    live.set("ownerProbe", own);
-    live.set("crossTenantProbe", probe);
+    let own = execution.list(&memory_ref, &ListArgs::default()).await?;
+    let probe = execution.list(&foreign, &ListArgs::default()).await?;
+    execution.set("ownerEntryId", id.as_str());
+    execution.set("ownerProbe", own);
+    execution.set("crossTenantProbe", probe);
     Ok(())
 }
 
-/// More than fits, one entry that would not fit alone, one with a secret.
-async fn budgeted(live: &mut Live<'_>, node: &Node) -> Result<(), Halt> {
+/// Lists within a budget that some entries exceed together and one alone, with a secret among them.
+async fn budgeted(execution: &mut Live<'_>, node: &Node) -> Result<(), Halt> {
     let memory_ref = needed_memory(node)?;
-    let now = live.now().await?;
+    let now = execution.now().await?;
     let args = list_args(node);
     let budget = args.token_budget.unwrap_or(800);
     let size = |share: u64| "word ".repeat(usize::try_from(budget / share + 1).unwrap_or(1));
     for n in 0..6 {
-        live.write(&memory_ref, note(format!("{n} {}", size(4))), now)
+        execution
+            .write(&memory_ref, note(format!("{n} {}", size(4))), now)
             .await?;
     }
-    let content = with_secret(live, crate::CANARY_SECRET, "Kept short: ").await?;
-    let secret = live.write(&memory_ref, note(content.as_str()), now).await?;
-    let over = live
+    let content = with_secret(execution, crate::CANARY_SECRET, "Kept short: ").await?;
+    let secret = execution
+        .write(&memory_ref, note(content.as_str()), now)
+        .await?;
+    let oversized = execution
         .write(&memory_ref, note(size(1).repeat(2)), now)
         .await?;
-    let slice = live
+    let slice = execution
         .list(
             &memory_ref,
             &ListArgs {
@@ -130,8 +143,8 @@ async fn budgeted(live: &mut Live<'_>, node: &Node) -> Result<(), Halt> {
             },
         )
         .await?;
-    let sample = live.get(&memory_ref, secret.as_str()).await?;
-    let foreign = live
+    let sample = execution.get(&memory_ref, secret.as_str()).await?;
+    let foreign = execution
         .list(
             "conformance/another-tenant/agent-memory",
             &ListArgs {
@@ -145,46 +158,46 @@ async fn budgeted(live: &mut Live<'_>, node: &Node) -> Result<(), Halt> {
         .filter_map(|entry| entry["content"].as_str())
         .map(O200k::count)
         .sum();
-    let omitted = slice.iter().all(|entry| entry["id"] != over.as_str());
-    live.set("tokenBudget", budget);
-    live.set("budgetedTokenTotal", total);
-    live.set("budgetedEntries", slice);
-    live.set("overBudgetEntryId", over.as_str());
-    live.set("overBudgetEntryOmitted", omitted);
-    live.set("redactedContentSample", sample["content"].clone());
-    live.set("crossTenantBudgetedProbe", foreign);
+    let omitted = slice.iter().all(|entry| entry["id"] != oversized.as_str());
+    execution.set("tokenBudget", budget);
+    execution.set("budgetedTokenTotal", total);
+    execution.set("budgetedEntries", slice);
+    execution.set("overBudgetEntryId", oversized.as_str());
+    execution.set("overBudgetEntryOmitted", omitted);
+    execution.set("redactedContentSample", sample["content"].clone());
+    execution.set("crossTenantBudgetedProbe", foreign);
     Ok(())
 }
 
-/// A text that holds a secret in clear, for as long as it takes to write it. A replay has no use
-/// for the value.
+/// A text that contains a secret in clear, for as long as it takes to write it. A replay does not
+/// need the value.
 async fn with_secret(
-    live: &mut Live<'_>,
+    execution: &mut Live<'_>,
     name: &str,
     before: &str,
 ) -> Result<zeroize::Zeroizing<String>, Halt> {
-    if live.facts.is_some() {
+    if execution.facts.is_some() {
         return Ok(zeroize::Zeroizing::new(before.to_owned()));
     }
-    let value = live.secret(name).await?;
+    let value = execution.secret(name).await?;
     Ok(zeroize::Zeroizing::new(
         value.expose(|text| format!("{before}{text}.")),
     ))
 }
 
-/// Proves that a secret was resolved without showing it.
-pub(super) async fn secret_echo(live: &mut Live<'_>, node: &Node) -> Result<(), Halt> {
+/// Proves that a secret was resolved, without showing it.
+pub(super) async fn secret_echo(execution: &mut Live<'_>, node: &Node) -> Result<(), Halt> {
     let name = node
         .config
         .get("secretId")
         .and_then(Value::as_str)
         .unwrap_or_default()
         .to_owned();
-    let asked = json!({"op": "secret", "secretId": name});
-    let seen = match live.recall(&asked).await? {
+    let request = json!({"op": "secret", "secretId": name});
+    let answer = match execution.recall(&request).await? {
         Some(answer) => answer,
         None => {
-            let value = live.secret(&name).await?;
+            let value = execution.secret(&name).await?;
             let (digest, bytes) = value.expose(|text| {
                 (
                     ring::digest::digest(&ring::digest::SHA256, text.as_bytes()),
@@ -199,8 +212,8 @@ pub(super) async fn secret_echo(live: &mut Live<'_>, node: &Node) -> Result<(), 
             json!({"sha256": hex, "byteLength": bytes})
         }
     };
-    let seen = live.record(asked, seen).await?;
-    live.set("secretSha256", seen["sha256"].clone());
-    live.set("secretByteLength", seen["byteLength"].clone());
+    let answer = execution.record(request, answer).await?;
+    execution.set("secretSha256", answer["sha256"].clone());
+    execution.set("secretByteLength", answer["byteLength"].clone());
     Ok(())
 }

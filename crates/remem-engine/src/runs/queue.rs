@@ -1,33 +1,34 @@
-//! Runs that wait for their turn in this process. Whatever is lost here with the process is found
-//! again by the pass `runs`.
+//! Runs that wait for execution in this process. Whatever is lost here when the process ends is
+//! found again by the pass `runs`.
 
 use remem_core::{Policy, Revision, RunId, RunState, TenantId};
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
 use tokio::sync::Notify;
 
-/// First come, first served.
+/// Queued runs, executed in the order in which they were added.
 #[derive(Default)]
 pub struct RunQueue {
     inner: Mutex<Inner>,
+    /// Wakes the executor when a run is added.
     bell: Notify,
-    /// Rung when somebody who wanted a run has let go of it.
+    /// Notified when a run is no longer held back.
     free: Notify,
 }
 
-/// A run whose turn it is.
+/// A run to be executed next.
 pub struct Turn {
     pub tenant: TenantId,
     pub run: RunId,
-    /// If this process has just stored it.
+    /// The run's state, if this process has just stored it.
     pub fresh: Option<Fresh>,
 }
 
-/// What is known of a run right after it was stored, so that nobody has to read it back.
+/// A run's state right after it was stored, so that it need not be read back.
 pub struct Fresh {
     pub state: RunState,
     pub version: u64,
-    /// Its snapshot.
+    /// The revision of the run's snapshot.
     pub revision: Revision,
     pub policy: Policy,
 }
@@ -35,9 +36,9 @@ pub struct Fresh {
 #[derive(Default)]
 struct Inner {
     waiting: VecDeque<Turn>,
-    /// Waiting or being executed; rung after each of its commits.
+    /// Runs that wait or are being executed, each notified after each of its commits.
     here: HashMap<(TenantId, RunId), Arc<Notify>>,
-    /// Wanted by somebody who must change it between two of its steps.
+    /// Runs held back by a task that must change their records between two of their steps.
     wanted: Vec<(TenantId, RunId)>,
 }
 
@@ -62,23 +63,23 @@ impl RunQueue {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether a new run should rather be refused than kept waiting.
+    /// Whether a new run should be refused rather than queued.
     pub fn is_full(&self, policy: &Policy) -> bool {
         self.inner().waiting.len() >= policy.runs_waiting_max
     }
 
-    /// Lets a run wait, once.
+    /// Queues a run, unless it is queued or being executed already.
     pub fn push(&self, turn: Turn) {
         let mut inner = self.inner();
         let name = (turn.tenant.clone(), turn.run.clone());
-        if let std::collections::hash_map::Entry::Vacant(place) = inner.here.entry(name) {
-            place.insert(Arc::default());
+        if let std::collections::hash_map::Entry::Vacant(vacant) = inner.here.entry(name) {
+            vacant.insert(Arc::default());
             inner.waiting.push_back(turn);
             self.bell.notify_one();
         }
     }
 
-    /// The next one; waits for it.
+    /// Waits for the next run in the queue and removes it.
     pub async fn next(&self) -> Turn {
         loop {
             if let Some(next) = self.inner().waiting.pop_front() {
@@ -88,21 +89,23 @@ impl RunQueue {
         }
     }
 
-    /// It was carried as far as it went.
+    /// Marks an execution as finished, and notifies those who wait for the run.
     pub fn done(&self, tenant: &TenantId, run: &RunId) {
-        let bell = self.inner().here.remove(&(tenant.clone(), run.clone()));
-        bell.iter().for_each(|bell| bell.notify_waiters());
+        let notifier = self.inner().here.remove(&(tenant.clone(), run.clone()));
+        notifier
+            .iter()
+            .for_each(|notifier| notifier.notify_waiters());
     }
 
-    /// It has just taken a step.
+    /// Notifies those who wait for the run that it has taken a step.
     pub fn ring(&self, tenant: &TenantId, run: &RunId) {
         self.bell_of(tenant, run)
             .iter()
-            .for_each(|bell| bell.notify_waiters());
+            .for_each(|notifier| notifier.notify_waiters());
     }
 
-    /// Rings after each step of a run that this process carries on: whoever waits for one run need
-    /// not wake up for all.
+    /// The notifier of a run that this process executes, triggered after each of its steps: a task
+    /// that waits for one run need not wake up for all.
     pub fn bell_of(&self, tenant: &TenantId, run: &RunId) -> Option<Arc<Notify>> {
         self.inner()
             .here
@@ -110,15 +113,15 @@ impl RunQueue {
             .cloned()
     }
 
-    /// Wants a run to stand still. One that is carried on elsewhere does not notice.
+    /// Holds a run back before its next step. A run that another process executes is not affected.
     pub fn want(&self, tenant: &TenantId, run: &RunId) -> Wish<'_> {
         let run = (tenant.clone(), run.clone());
         self.inner().wanted.push(run.clone());
         Wish { queue: self, run }
     }
 
-    /// Waits while somebody wants the run: a quick run would otherwise always be a step ahead of
-    /// them.
+    /// Waits while the run is held back. Without this, a fast run would always be a step ahead of a
+    /// task that wants to change its record.
     pub async fn give_way(&self, tenant: &TenantId, run: &RunId) {
         loop {
             let freed = self.free.notified();
@@ -134,7 +137,7 @@ impl RunQueue {
         }
     }
 
-    /// Whether this process has it already.
+    /// Whether the run is queued or being executed in this process.
     pub fn has(&self, tenant: &TenantId, run: &RunId) -> bool {
         self.inner()
             .here

@@ -1,5 +1,5 @@
-//! What a run reads. Each answer is recorded, so that a replay gives it again byte for byte
-//! whatever became of memory.
+//! The reads of a run. Each answer is recorded, so that a replay gives the same one byte for byte,
+//! whatever has happened to memory since.
 
 use super::live::{Halt, Live};
 use crate::cpu;
@@ -10,54 +10,54 @@ use remem_core::{Entry, EntryId, RecordKind, RunId};
 use remem_store::{Filter, Page};
 use serde_json::{Map, Value, json};
 
-/// What a list inside a run asks for.
+/// The parameters of a list inside a run.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ListArgs {
     pub limit: Option<u32>,
     pub tag: Option<String>,
-    /// Tokens of content, all together; an entry that does not fit is left out whole.
+    /// Limit for the tokens of all content together; an entry that does not fit is left out whole.
     pub token_budget: Option<u64>,
 }
 
 impl Live<'_> {
-    /// Entries of a memory, newest first, as documents.
+    /// Lists entries of a memory, newest first, as JSON documents.
     pub async fn list(&mut self, memory_ref: &str, args: &ListArgs) -> Result<Vec<Value>, Halt> {
-        let asked = json!({"op": "list", "memoryRef": memory_ref, "limit": args.limit, "tag": args.tag, "tokenBudget": args.token_budget});
-        let answer = match self.recall(&asked).await? {
+        let request = json!({"op": "list", "memoryRef": memory_ref, "limit": args.limit, "tag": args.tag, "tokenBudget": args.token_budget});
+        let answer = match self.recall(&request).await? {
             Some(answer) => answer,
             None => Value::from(self.list_now(memory_ref, args).await?),
         };
         Ok(self
-            .record(asked, answer)
+            .record(request, answer)
             .await?
             .as_array()
             .cloned()
             .unwrap_or_default())
     }
 
-    /// One entry as a document, or null.
+    /// Reads one entry as a JSON document, or null.
     pub async fn get(&mut self, memory_ref: &str, id: &str) -> Result<Value, Halt> {
-        let asked = json!({"op": "get", "memoryRef": memory_ref, "id": id});
-        let answer = match self.recall(&asked).await? {
+        let request = json!({"op": "get", "memoryRef": memory_ref, "id": id});
+        let answer = match self.recall(&request).await? {
             Some(answer) => answer,
             None => self.get_now(memory_ref, id).await?,
         };
-        self.record(asked, answer).await
+        self.record(request, answer).await
     }
 
-    /// A workspace file as it was when the run began, or null.
+    /// Reads a workspace file in its version at the start of the run, or null.
     pub async fn file(&mut self, path: &str) -> Result<Value, Halt> {
-        let asked = json!({"op": "file", "path": path});
-        let answer = match self.recall(&asked).await? {
+        let request = json!({"op": "file", "path": path});
+        let answer = match self.recall(&request).await? {
             Some(answer) => answer,
             None => self.file_now(path).await?,
         };
-        self.record(asked, answer).await
+        self.record(request, answer).await
     }
 
-    /// The recorded answer, in a replay. Otherwise the caller asks, and what was written before is
-    /// there to be found.
-    pub async fn recall(&mut self, asked: &Value) -> Result<Option<Value>, Halt> {
+    /// In a replay, returns the recorded answer. Otherwise commits what is staged, so that the
+    /// following read sees it, and returns `None`.
+    pub async fn recall(&mut self, request: &Value) -> Result<Option<Value>, Halt> {
         self.step += 1;
         if let Some(source) = self
             .run
@@ -67,7 +67,7 @@ impl Live<'_> {
             .filter(|_| sabotage!("a-replay-reads-live-memory", self.facts.is_some(), false))
         {
             return self
-                .recorded_answer(&source.run_id, &self.place(), asked)
+                .recorded_answer(&source.run_id, &self.place(), request)
                 .await
                 .map(Some);
         }
@@ -77,15 +77,16 @@ impl Live<'_> {
         Ok(None)
     }
 
+    /// The key of the current read within the run.
     fn place(&self) -> String {
         format!("{:03}.{:03}", self.node, self.step)
     }
 
-    /// Records an answer with the next commit. The run sees what is recorded, not what was read:
-    /// only so is a replay the same.
-    pub async fn record(&mut self, asked: Value, answer: Value) -> Result<Value, Halt> {
+    /// Records an answer with the next commit, and returns it as recorded. The run must use the
+    /// recorded answer, not the original: only then is a replay the same.
+    pub async fn record(&mut self, request: Value, answer: Value) -> Result<Value, Halt> {
         let mut read = Map::new();
-        read.insert("asked".to_owned(), asked);
+        read.insert("asked".to_owned(), request);
         read.insert("answer".to_owned(), answer);
         let limit = self.policy.run_read_bytes_max;
         if serde_json::to_string(&read).map_or(0, |text| text.len()) > limit {
@@ -109,11 +110,13 @@ impl Live<'_> {
         Ok(answer)
     }
 
+    /// Reads the answer that the source run recorded; fails if it is gone or belongs to another
+    /// question.
     async fn recorded_answer(
         &self,
         source: &str,
-        place: &str,
-        asked: &Value,
+        read_key: &str,
+        request: &Value,
     ) -> Result<Value, Halt> {
         let gone = || {
             Halt::fault(
@@ -121,7 +124,7 @@ impl Live<'_> {
                 "what the run read is not kept any more",
             )
         };
-        let key = format!("{source}/{place}");
+        let key = format!("{source}/{read_key}");
         let record = self
             .engine
             .parts
@@ -129,8 +132,8 @@ impl Live<'_> {
             .record(&self.tenant, RecordKind::RunRead, &key)
             .await?
             .ok_or_else(gone)?;
-        // The record holds the question as it may be stored.
-        let question = Map::from_iter([("asked".to_owned(), asked.clone())]);
+        // The record holds the redacted question, so redact this one before comparing.
+        let question = Map::from_iter([("asked".to_owned(), request.clone())]);
         let admission = self.rules.admission(&self.policy, record.at);
         let question = self
             .engine
@@ -145,6 +148,7 @@ impl Live<'_> {
         Ok(record.body.get("answer").cloned().unwrap_or_default())
     }
 
+    /// Lists entries at the run's snapshot.
     async fn list_now(&self, memory_ref: &str, args: &ListArgs) -> Result<Vec<Value>, Halt> {
         let Some(scope) = self.scope(memory_ref) else {
             return Ok(Vec::new());
@@ -175,6 +179,7 @@ impl Live<'_> {
             .collect())
     }
 
+    /// Reads an entry at the run's snapshot.
     async fn get_now(&self, memory_ref: &str, id: &str) -> Result<Value, Halt> {
         let (Some(scope), Some(id)) = (self.scope(memory_ref), EntryId::parse(id)) else {
             return Ok(Value::Null);
@@ -185,6 +190,7 @@ impl Live<'_> {
         Ok(found.map_or(Value::Null, |entry| document(&admission.review(entry))))
     }
 
+    /// Reads a version of a workspace file.
     async fn file_now(&self, path: &str) -> Result<Value, Halt> {
         let Some(file) = self
             .run
@@ -196,7 +202,7 @@ impl Live<'_> {
             return Ok(Value::Null);
         };
         let key = crate::workspace::version_key(path, file.version);
-        let kept = self
+        let version = self
             .engine
             .parts
             .store
@@ -208,11 +214,11 @@ impl Live<'_> {
                 "the version of the file that the run began with is not kept any more",
             )
         };
-        let record = kept.ok_or_else(gone)?;
+        let record = version.ok_or_else(gone)?;
         Ok(record.body.get("content").cloned().unwrap_or_default())
     }
 
-    /// The child's state, once it has ended.
+    /// The state of a sub-run, once it has ended.
     pub async fn child_state(&self, child: &RunId) -> Result<Value, Halt> {
         let (run, _) = self
             .engine
@@ -220,7 +226,7 @@ impl Live<'_> {
             .await?
             .ok_or(EngineError::NotFound("run"))?;
         if !run.state.status.is_terminal() {
-            return Err(Halt::Superseded); // somebody else carries it on, and with it the run that it is a part of
+            return Err(Halt::Superseded); // another process executes it, and with it the parent run
         }
         Ok(
             json!({"runId": child.as_str(), "status": run.state.status.as_str(), "variables": run.state.variables}),
@@ -228,7 +234,7 @@ impl Live<'_> {
     }
 }
 
-/// The longest prefix that fits, without entries that would not fit alone.
+/// The longest prefix of a list that fits the budget, without entries that would not fit alone.
 fn within(entries: Vec<Entry>, budget: Option<u64>) -> Vec<Entry> {
     let Some(budget) = budget else { return entries };
     let sized = entries
@@ -247,7 +253,7 @@ fn within(entries: Vec<Entry>, budget: Option<u64>) -> Vec<Entry> {
         .collect()
 }
 
-/// An entry as the protocol shows it.
+/// An entry in the JSON of the protocol.
 pub(super) fn document(entry: &Entry) -> Value {
     let mut document = json!({
         "id": entry.id.as_str(),
@@ -267,7 +273,7 @@ mod tests {
     use remem_core::entry::RevRange;
     use remem_core::{MemoryRef, Revision, Tier, Timestamp, Typology};
 
-    /// An entry of so many words, each of them a token and four letters or more.
+    /// An entry with this number of words, each of them one token.
     fn entry(words: usize) -> Entry {
         Entry {
             id: EntryId::parse("e").unwrap(),

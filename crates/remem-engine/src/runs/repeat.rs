@@ -1,5 +1,5 @@
-//! What makes a repeated start of a run the same request: its digest, and the run that it started
-//! the first time. It starts nothing.
+//! Repeated requests to start a run: the digest by which they are recognised, and the run that the
+//! first one started. Nothing is started here.
 
 use super::{NewRun, Started, named};
 use crate::caller::Caller;
@@ -9,8 +9,9 @@ use remem_core::{PrincipalId, RunState};
 use serde_json::Value;
 
 impl Engine {
-    /// The run that the same request started under the same key, if it did. What it is started
-    /// from may be gone, so that nobody can tell any more whether it was one user's alone.
+    /// The run that an earlier request with the same key and body started, if there was one. The
+    /// workflow may be gone, so that it is unknown whether the run was private to a user: both
+    /// digests are tried.
     pub(super) async fn started_before(
         &self,
         caller: &Caller,
@@ -19,10 +20,10 @@ impl Engine {
     ) -> Result<Option<Started>, EngineError> {
         for body in [body.clone(), body.clone().of_user_s(caller.principal())] {
             let idempotency = self.idempotency("create-run", key, &body)?;
-            let first = self
+            let committed = self
                 .first_answer(caller.tenant(), idempotency.as_ref())
                 .await?;
-            if let Some(id) = first.as_ref().and_then(named) {
+            if let Some(id) = committed.as_ref().and_then(named) {
                 let policy = self.policy_of(caller);
                 return Ok(Some(Started {
                     run: self.run_now(&policy, caller.tenant(), &id).await?,
@@ -35,7 +36,8 @@ impl Engine {
 }
 
 impl Digest {
-    /// The same request for a run that is one user's alone is that user's.
+    /// The digest of a request for a run: if the run is visible to one user only, it belongs to
+    /// that user.
     pub(super) fn of_run(self, state: &RunState) -> Digest {
         match state.only_for.as_deref().and_then(PrincipalId::parse) {
             Some(user) => self.of_user_s(&user),
@@ -43,6 +45,7 @@ impl Digest {
         }
     }
 
+    /// The digest of a request that belongs to one user.
     fn of_user_s(self, user: &PrincipalId) -> Digest {
         let mut own = Digest::of_user(user);
         own.part(self.bytes());
@@ -50,6 +53,7 @@ impl Digest {
     }
 }
 
+/// Digest of a request to start a run, for its idempotency key.
 pub(super) fn digest(new: &NewRun) -> Digest {
     let mut digest = Digest::default();
     digest.part(new.workflow_id.as_bytes());

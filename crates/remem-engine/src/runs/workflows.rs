@@ -1,5 +1,5 @@
-//! Workflow definitions: those that the host brings, and those that a tenant installed. A tenant's
-//! own name wins.
+//! Workflow definitions: those of the host, and those that a tenant installed. For the same id, the
+//! tenant's own is used.
 
 use crate::caller::Caller;
 use crate::engine::Engine;
@@ -11,25 +11,26 @@ use remem_core::{
 use remem_store::Outcome;
 use serde_json::{Map, Value};
 
-/// A definition, and whether the tenant brought it.
+/// A workflow definition, and where it comes from.
 pub(crate) struct Found {
     pub definition: Workflow,
+    /// Whether the tenant installed it; otherwise it is the host's.
     pub own: bool,
-    /// Names of the scopes of the key that installed it, if they were kept.
+    /// The scopes of the key that installed it, if they were recorded.
     pub scopes: Option<Vec<String>>,
 }
 
-/// The part of a workflow's record that is no part of its definition: the installer's scopes.
+/// The field of a workflow's record that is not part of its definition: the installer's scopes.
 const SCOPES: &str = "remembrancer:scopes";
 
-/// Why the host does not start a workflow by itself that has no scopes.
+/// The rejection when the host would have to start a workflow without recorded scopes.
 const WITHOUT_SCOPES: Rejection = Rejection::Invalid {
     field: "workflowId",
     rule: "was installed before workflows kept their installer's scopes: install it again, so that timers and deliveries can start it",
 };
 
-/// A definition as it is stored: with the scopes of the key that installs it, whatever the document
-/// itself says.
+/// Adds the scopes of the installing key to a definition, replacing whatever the document itself
+/// contains.
 pub(crate) fn with_scopes(
     mut document: Map<String, Value>,
     installer: &Caller,
@@ -38,15 +39,15 @@ pub(crate) fn with_scopes(
     document
 }
 
-/// Names of the scopes of a caller.
+/// The scopes of a caller's key.
 pub(crate) fn scopes_of(caller: &Caller) -> Vec<String> {
     let names = caller.permissions.iter();
     names.map(|scope| scope.as_str().to_owned()).collect()
 }
 
 impl Found {
-    /// The scopes that a run of it acts with: its installer's; of one that was installed before
-    /// they were kept, the starter's. The host starts no such workflow by itself.
+    /// The scopes that a run of the workflow acts with: its installer's; for one installed before
+    /// they were recorded, the starter's. The host starts no such workflow by itself.
     pub fn acts_with(
         &self,
         starter: Option<Vec<String>>,
@@ -54,23 +55,23 @@ impl Found {
         if !self.own {
             return Ok(None);
         }
-        let known = self.scopes.clone().or(starter);
-        known.map(Some).ok_or(WITHOUT_SCOPES)
+        let scopes = self.scopes.clone().or(starter);
+        scopes.map(Some).ok_or(WITHOUT_SCOPES)
     }
 }
 
-/// A definition in a list.
+/// A workflow in a list.
 #[derive(Clone, Debug, PartialEq)]
 pub struct WorkflowInfo {
-    /// Its name.
+    /// The id of the workflow.
     pub id: String,
-    /// When the tenant installed it; `None` if the host brings it.
+    /// When the tenant installed it; `None` for a workflow of the host.
     pub installed_at: Option<Timestamp>,
 }
 
 impl Engine {
-    /// Installs a definition, in place of one of the same name; answers it as it is kept, and
-    /// whether it is new.
+    /// Installs a definition, replacing one with the same id. Returns it as stored, and whether it
+    /// is new.
     pub async fn put_workflow(
         &self,
         caller: &Caller,
@@ -127,10 +128,10 @@ impl Engine {
         let admission = rules.admission(&policy, now);
         let document = with_scopes(workflow.document, caller);
         let body = self.cleaned(caller.tenant(), &admission, document).await?;
-        let mut kept = body.map().clone();
-        kept.remove(SCOPES);
-        // What is left after redaction must still be a definition.
-        Workflow::parse(kept.clone())?;
+        let mut stored = body.map().clone();
+        stored.remove(SCOPES);
+        // The definition must still be valid after redaction.
+        Workflow::parse(stored.clone())?;
         let batch = Batch::new(caller.tenant().clone(), now).by(caller.principal().clone());
         let committed = self
             .parts
@@ -143,7 +144,7 @@ impl Engine {
             ))
             .await?;
         Ok((
-            kept,
+            stored,
             committed
                 .outcomes
                 .iter()
@@ -151,7 +152,7 @@ impl Engine {
         ))
     }
 
-    /// Takes a definition of the tenant's away. Runs of it go on.
+    /// Deletes a definition of the tenant. Runs that have started continue.
     pub async fn delete_workflow(&self, caller: &Caller, id: &str) -> Result<(), EngineError> {
         caller.require(Permission::ManifestWrite)?;
         if !is_workflow_id(id) {
@@ -171,7 +172,7 @@ impl Engine {
         }
     }
 
-    /// The definition of that name.
+    /// Returns the definition with this id.
     pub async fn workflow(
         &self,
         caller: &Caller,
@@ -186,11 +187,11 @@ impl Engine {
         let policy = self.policy_of(caller);
         let admission = rules.admission(&policy, self.now());
         let document = found.definition.document;
-        let shown = self.cleaned(caller.tenant(), &admission, document).await?;
-        Ok(shown.map().clone())
+        let redacted = self.cleaned(caller.tenant(), &admission, document).await?;
+        Ok(redacted.map().clone())
     }
 
-    /// All definitions that the caller can run, by name.
+    /// Lists all workflows that the caller can run, by id.
     pub async fn workflows(&self, caller: &Caller) -> Result<Vec<WorkflowInfo>, EngineError> {
         caller.require(Permission::RunsRead)?;
         let own = self
@@ -223,6 +224,7 @@ impl Engine {
         Ok(infos)
     }
 
+    /// Finds a workflow of the tenant or the host.
     pub(crate) async fn workflow_of(
         &self,
         tenant: &TenantId,
@@ -251,6 +253,7 @@ impl Engine {
         }))
     }
 
+    /// Finds a workflow of the host.
     pub(crate) fn host_workflow(&self, id: &str) -> Option<&Workflow> {
         self.parts
             .workflows

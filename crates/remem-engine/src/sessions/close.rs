@@ -1,7 +1,7 @@
-//! The end of a session: patterns and corroborated claims become persistent in one commit, then
-//! everything else ends page by page. Each step depends on the session's record being as it was
-//! read, so a node that slept finds itself too late, and a step that was done is not done again:
-//! names of what is made are digests of the session and the text.
+//! Closing a session: patterns and corroborated claims become persistent entries in one commit,
+//! then everything else ends page by page. Each step depends on the session's record being
+//! unchanged, so a node that was paused comes too late. A step that was done is not done again: ids
+//! of the new entries are digests of the session and the text.
 
 use super::{Session, State, UNREADABLE};
 use crate::cpu;
@@ -17,15 +17,17 @@ use remem_core::{
 };
 use remem_store::{Filter, Outcome, Page, Position, ReadAt, StoreError};
 
-/// Entries of a session that are read for patterns: the newest. All of them end with it.
+/// Entries of a session that are read for patterns, the newest first. All of the session's entries
+/// end with it.
 const ENTRIES_MAX: usize = 10_000;
-/// Entries of one page.
+/// Entries read with one query, and ended in one transaction.
 const PAGE: u32 = 500;
-/// How often a step is tried when somebody else was first.
+/// How often a step is retried after a conflict.
 const TRIES: usize = 4;
 
 impl Engine {
-    /// Works a session that is closing off; whoever comes second finds the work done.
+    /// Completes the closing of a session. If another process has completed it, returns the closed
+    /// session.
     pub(crate) async fn finish_session(
         &self,
         tenant: &TenantId,
@@ -33,7 +35,7 @@ impl Engine {
         id: &SessionId,
     ) -> Result<Session, EngineError> {
         let scope = Scope::new(tenant.clone(), memory_ref.clone()).as_host();
-        let mut raced = 0;
+        let mut conflicts = 0;
         loop {
             let Some((session, version)) = self.session_record(&scope, id, State::Closing).await?
             else {
@@ -47,12 +49,15 @@ impl Engine {
             };
             match step {
                 Ok(()) => {}
-                Err(EngineError::Store(StoreError::Conflict)) if raced < TRIES => raced += 1,
+                Err(EngineError::Store(StoreError::Conflict)) if conflicts < TRIES => {
+                    conflicts += 1
+                }
                 Err(error) => return Err(error),
             }
         }
     }
 
+    /// Finds a session by its id, in one state, with the version of its record.
     async fn session_record(
         &self,
         scope: &Scope,
@@ -76,7 +81,7 @@ impl Engine {
         Ok(Some((Session::read(record)?, version)))
     }
 
-    /// What hangs on a session (or on one of its chat threads), newest first.
+    /// Reads the entries of a session, or of one of its chat threads, newest first.
     pub(super) async fn entries_of(
         &self,
         scope: &Scope,
@@ -106,7 +111,7 @@ impl Engine {
         Ok(found)
     }
 
-    /// One commit: what outlasts the session, and that this was done.
+    /// Promotes what outlasts the session, and records that this was done, in one commit.
     async fn compound_session(
         &self,
         scope: &Scope,
@@ -122,26 +127,26 @@ impl Engine {
             ..Filter::default()
         };
         let entries = self.entries_of(scope, &filter, now).await?;
-        let mut lasting = super::patterns::of_session(&entries);
-        lasting.extend(claims(&entries, &profile));
+        let mut candidates = super::patterns::of_session(&entries);
+        candidates.extend(claims(&entries, &profile));
         let mut promoted = 0;
         let mut batch = Batch::new(tenant.clone(), now);
         let mut slots = Slots::new(self, scope);
-        for one in lasting {
-            if self.restates_a_rule(tenant, &one.draft).await? {
+        for candidate in candidates {
+            if self.restates_a_rule(tenant, &candidate.draft).await? {
                 continue;
             }
-            let name = made_id(scope, &id, &one);
+            let name = made_id(scope, &id, &candidate);
             if self.parts.store.lineage(scope, &name).await?.is_some() {
-                continue; // made before, by a step whose record was lost sight of
+                continue; // promoted before, by a step whose record was not written
             }
             promoted += 1;
             batch = self
-                .add_lasting(scope, batch, &mut slots, (name, one), now)
+                .add_lasting(scope, batch, &mut slots, (name, candidate), now)
                 .await?;
         }
-        // Nothing is added any more, so this is how many there are; how many of them stay is known
-        // at the end.
+        // No entry can join any more, so this is the final count; how many of them stay is known at
+        // the end.
         let ended = entries
             .iter()
             .filter(|entry| entry.tier != Tier::Persistent)
@@ -165,15 +170,17 @@ impl Engine {
         Ok(())
     }
 
+    /// Adds one promoted entry to a batch, unless an equal one exists, which then gains its
+    /// evidence.
     pub(super) async fn add_lasting(
         &self,
         scope: &Scope,
         mut batch: Batch,
         slots: &mut Slots<'_>,
-        (name, one): (EntryId, Lasting),
+        (id, promoted): (EntryId, Lasting),
         now: Timestamp,
     ) -> Result<Batch, EngineError> {
-        match slots.place(&name, one.draft, now).await? {
+        match slots.place(&id, promoted.draft, now).await? {
             Placed::Same(entry, evidence) => Ok(batch
                 .expect(
                     scope.memory_ref.clone(),
@@ -182,11 +189,15 @@ impl Engine {
                 )
                 .strengthen(scope.memory_ref.clone(), entry.id.clone(), evidence)),
             Placed::Put { draft, close } => {
-                for (gone, closing) in close {
-                    batch =
-                        batch.close(scope.memory_ref.clone(), gone, closing, Some(name.clone()));
+                for (replaced, closing) in close {
+                    batch = batch.close(
+                        scope.memory_ref.clone(),
+                        replaced,
+                        closing,
+                        Some(id.clone()),
+                    );
                 }
-                // Derived text passes where every text passes.
+                // A derived text is admitted like every other text.
                 let rules = self.rules(&scope.tenant).await?;
                 let policy = sabotage!(
                     "a-session-is-closed-by-other-limits",
@@ -198,16 +209,17 @@ impl Engine {
                 let admit = || admission.admit(scope, *draft);
                 let cpu = &self.parts.cpu;
                 let admitted = cpu.run(&scope.tenant, size, admit).await??;
-                let sources = one
+                let sources = promoted
                     .sources
                     .into_iter()
                     .map(|source| (scope.memory_ref.clone(), source))
                     .collect();
-                Ok(batch.put_from(name, admitted, sources))
+                Ok(batch.put_from(id, admitted, sources))
             }
         }
     }
 
+    /// Whether a statement restates a rule of its world. Such a statement is not promoted.
     async fn restates_a_rule(&self, tenant: &TenantId, draft: &Draft) -> Result<bool, EngineError> {
         if draft.typology != Typology::Semantic {
             return Ok(false);
@@ -230,8 +242,8 @@ impl Engine {
         )
     }
 
-    /// Ends what hangs on the session, and closes it for good once nothing does but what actions
-    /// rest on.
+    /// Ends the transient entries of a session, and closes the session once only entries that
+    /// actions refer to are left.
     async fn end_entries(
         &self,
         scope: &Scope,
@@ -245,8 +257,8 @@ impl Engine {
             ..Filter::default()
         };
         let mut after = None;
-        let mut kept = 0;
-        let mut gone = 0;
+        let mut kept_entries = 0;
+        let mut ended_entries = 0;
         loop {
             let page = self
                 .parts
@@ -277,12 +289,15 @@ impl Engine {
                 .iter()
                 .filter(|outcome| **outcome == Outcome::Removed)
                 .count() as u64;
-            gone += removed;
-            kept += outcomes.len() as u64 - removed;
+            ended_entries += removed;
+            kept_entries += outcomes.len() as u64 - removed;
         }
-        // Those that ended before a crash are not seen again; a session larger than what was read
-        // has more than were counted.
-        let ended = session.ended.saturating_sub(kept).max(gone);
+        // Entries that ended before a crash are not read again, and a very large session has more
+        // entries than were counted: take the larger number.
+        let ended = session
+            .ended
+            .saturating_sub(kept_entries)
+            .max(ended_entries);
         let batch = Batch::new(tenant.clone(), now).unset(
             RecordKind::Session,
             session.key(),
@@ -292,44 +307,45 @@ impl Engine {
             state: State::Closed,
             closed_at: Some(now.0),
             ended,
-            kept,
+            kept: kept_entries,
             ..session
         };
-        let told = SessionClosed {
+        let event = SessionClosed {
             memory_ref: session.memory_ref.clone(),
             session_id: session.session_id.clone(),
             promoted: session.promoted,
             ended: session.ended,
-            kept,
+            kept: kept_entries,
         };
         let batch = self
             .set_session(tenant, batch, &session, Precondition::None, None)
             .await?;
         self.parts
             .store
-            .commit(batch.emit(EventBody::SessionClosed(told)))
+            .commit(batch.emit(EventBody::SessionClosed(event)))
             .await?;
         Ok(())
     }
 }
 
-/// Something that outlasts its session.
+/// An entry that outlasts its session, and the entries it was made from.
 pub(super) struct Lasting {
     pub draft: Draft,
     pub sources: Vec<EntryId>,
 }
 
-/// Named by where it comes from and what it says: who works it out again meets it.
-pub(super) fn made_id(scope: &Scope, session: &SessionId, one: &Lasting) -> EntryId {
+/// The id of a promoted entry, a digest of its session and text: a repeated step makes the same id,
+/// and finds the entry.
+pub(super) fn made_id(scope: &Scope, session: &SessionId, promoted: &Lasting) -> EntryId {
     let mut hasher = blake3::Hasher::new_derive_key("remembrancer made entry v1");
-    let slot = one.draft.facets.slot.as_deref().unwrap_or("");
+    let slot = promoted.draft.facets.slot.as_deref().unwrap_or("");
     for part in [
         scope.tenant.as_str(),
         scope.memory_ref.as_str(),
         session.as_str(),
-        one.draft.typology.as_str(),
+        promoted.draft.typology.as_str(),
         slot,
-        &one.draft.content,
+        &promoted.draft.content,
     ] {
         hasher
             .update(&(part.len() as u64).to_le_bytes())
@@ -338,24 +354,26 @@ pub(super) fn made_id(scope: &Scope, session: &SessionId, one: &Lasting) -> Entr
     EntryId::parse(&sabotage!(
         "compounding-makes-it-twice",
         format!("mem_{}", &hasher.finalize().to_hex()[..32]),
-        format!("mem_{:p}{}", one, &hasher.finalize().to_hex()[..32])
+        format!("mem_{:p}{}", promoted, &hasher.finalize().to_hex()[..32])
     ))
     .expect("a short name of letters and digits")
 }
 
-/// Claims and procedures of the session that enough speaks for. Their texts stay as they are.
+/// Copies of the session's claims and procedures that have enough evidence. Their texts are
+/// unchanged.
 fn claims(entries: &[Entry], profile: &Profile) -> Vec<Lasting> {
     let of_session = entries
         .iter()
         .filter(|entry| entry.tier == Tier::Session && entry.typology != Typology::Episodic);
-    let lasts =
+    let has_evidence =
         |entry: &&Entry| promotes(&entry.facets.evidence, true, profile.promotion_units).is_ok();
     of_session
-        .filter(lasts)
+        .filter(has_evidence)
         .map(|entry| lasting_of(entry, Tier::Persistent))
         .collect()
 }
 
+/// A copy of a session's entry that outlasts the session.
 fn lasting_of(entry: &Entry, tier: Tier) -> Lasting {
     let facets = Facets {
         session: None,

@@ -1,6 +1,6 @@
-//! Sessions of a memory: one is open at a time, begins with the first thing that hangs on it, and
-//! is over when it rests too long or somebody says so. This file owns the records (`open/…`,
-//! `closing/…`, `closed/…`); what outlasts a session is worked out in `close`.
+//! Sessions of a memory. One is open at a time: it opens with the first write that belongs to it,
+//! and ends when it was idle for too long or a caller closes it. This file owns the records
+//! (`open/…`, `closing/…`, `closed/…`); what is kept beyond a session is decided in `close`.
 
 pub(crate) mod close;
 mod patterns;
@@ -19,55 +19,56 @@ use remem_store::{Filter, Page, ReadAt, StoreError};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
-/// Activity is noted this often at the most; in between, the newest entry tells of it.
+/// How often the time of the last activity is recorded, at most; in between, the newest entry shows
+/// it.
 const NOTE_EVERY_MS: i64 = 3_600_000;
 const UNREADABLE: &str = "a session cannot be read";
 
-/// A session.
+/// A session of a memory, as its record stores it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Session {
-    /// Its memory.
+    /// The memory that the session belongs to.
     pub memory_ref: String,
-    /// Its name.
+    /// The id of the session.
     pub session_id: String,
-    /// When it began.
+    /// When the session was opened, in milliseconds.
     pub opened_at: i64,
-    /// When something last happened in it, as far as was noted.
+    /// The last recorded activity, in milliseconds.
     pub activity_at: i64,
-    /// `open`, `closing` or `closed`.
+    /// Whether it is open, closing or closed.
     pub state: State,
-    /// What outlasts it was worked out.
+    /// Whether what outlasts the session has been promoted.
     #[serde(default)]
     pub compounded: bool,
-    /// When it was over for good.
+    /// The instant when closing was completed, in milliseconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub closed_at: Option<i64>,
-    /// Patterns and claims that outlast it.
+    /// Number of patterns and claims that were promoted beyond the session.
     #[serde(default)]
     pub promoted: u64,
-    /// Entries that ended with it.
+    /// Number of entries that ended with the session.
     #[serde(default)]
     pub ended: u64,
-    /// Entries that an action rests on, and that stay.
+    /// Number of entries that stay because an action refers to them.
     #[serde(default)]
     pub kept: u64,
 }
 
-/// Where a session stands.
+/// The state of a session, from open to closed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum State {
-    /// Things happen in it.
+    /// Writes join the session.
     Open,
-    /// It is over, and what outlasts it is being worked out.
+    /// Writes open another session; this one's entries are being promoted or ended.
     Closing,
-    /// It is over.
+    /// The session is over, and its entries have ended.
     Closed,
 }
 
 impl State {
-    /// The stable name.
+    /// The stable name in records and answers.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -79,11 +80,13 @@ impl State {
 }
 
 impl Session {
+    /// Reads a session from its record.
     pub(crate) fn read(record: Record) -> Result<Session, StoreError> {
         serde_json::from_value(Value::Object(record.body))
             .map_err(|_| StoreError::Damaged(UNREADABLE))
     }
 
+    /// The key of the session's record, which depends on its state.
     fn key(&self) -> String {
         let memory = memory_key(&self.memory_ref);
         match self.state {
@@ -93,6 +96,7 @@ impl Session {
         }
     }
 
+    /// The session as events refer to it.
     fn reference(&self) -> SessionRef {
         SessionRef {
             memory_ref: self.memory_ref.clone(),
@@ -100,7 +104,8 @@ impl Session {
         }
     }
 
-    /// Found by its name as long as entries hang on it, and due when it has to be looked at.
+    /// The keys that the record is found by: the session's id until it is closed, and the instant
+    /// at which the session must be processed.
     fn ties(&self, due: Option<Timestamp>) -> Ties {
         let topic = (self.state != State::Closed).then(|| self.session_id.clone());
         Ties {
@@ -111,16 +116,16 @@ impl Session {
     }
 }
 
-/// Names of memories may be longer than those of records.
+/// A digest for use in keys, since names of memories may be longer than a key may be.
 fn memory_key(memory_ref: &str) -> String {
     blake3::hash(memory_ref.as_bytes()).to_hex()[..32].to_owned()
 }
 
-/// What a put does to the sessions of its memory.
+/// How a put affects the sessions of its memory.
 pub(crate) struct Turn {
-    /// What the put hangs on.
+    /// The session that the put joins.
     pub session: SessionId,
-    /// The record as it is; none if there is none.
+    /// The open session and the version of its record, if there is one.
     found: Option<(Session, u64)>,
     next: Next,
     now: Timestamp,
@@ -128,17 +133,18 @@ pub(crate) struct Turn {
     memory_ref: MemoryRef,
 }
 
+/// The changes to sessions that a put has to write.
 enum Next {
-    /// Goes on.
+    /// Join the open session as it is.
     Keep,
-    /// Goes on, and it is noted when.
+    /// Join the open session and record the time of the activity.
     Note,
-    /// There was none, or it rests for too long.
+    /// Open a new session: there is none, or it was idle for too long.
     Open,
 }
 
 impl Engine {
-    /// The session that something written now hangs on.
+    /// Decides which session a write joins now, and whether that opens a new one.
     pub(crate) async fn session_turn(
         &self,
         scope: &Scope,
@@ -181,17 +187,17 @@ impl Engine {
         })
     }
 
-    /// Adds to a batch what its put does to the sessions of its memory. Whoever closes the session
-    /// meanwhile makes it fail.
+    /// Adds to a batch what its put changes in the sessions of its memory. If the session is closed
+    /// meanwhile, the commit conflicts.
     pub(crate) async fn join_session(
         &self,
         tenant: &TenantId,
         batch: Batch,
-        turn: Turn,
+        join: Turn,
     ) -> Result<Batch, EngineError> {
-        let open = Session::opened(&turn.memory_ref, &turn.session, turn.now);
-        let due = Some(turn.now.plus_ms(turn.idle_ms));
-        let batch = match (turn.next, turn.found) {
+        let open = Session::opened(&join.memory_ref, &join.session, join.now);
+        let due = Some(join.now.plus_ms(join.idle_ms));
+        let batch = match (join.next, join.found) {
             (Next::Keep, Some((session, version))) => {
                 return Ok(sabotage!(
                     "a-closed-session-is-written-to",
@@ -205,7 +211,7 @@ impl Engine {
             }
             (Next::Note, Some((session, version))) => {
                 let session = Session {
-                    activity_at: turn.now.0,
+                    activity_at: join.now.0,
                     ..session
                 };
                 return self
@@ -216,7 +222,7 @@ impl Engine {
                 let batch = self
                     .set_session(tenant, batch, &open, Precondition::Version(version), due)
                     .await?;
-                self.begin_closing(tenant, batch, session, turn.now).await?
+                self.begin_closing(tenant, batch, session, join.now).await?
             }
             (_, None) => {
                 self.set_session(tenant, batch, &open, Precondition::Absent, due)
@@ -226,6 +232,7 @@ impl Engine {
         Ok(batch.emit(EventBody::SessionOpened(open.reference())))
     }
 
+    /// Adds the closing of a session to a batch.
     async fn begin_closing(
         &self,
         tenant: &TenantId,
@@ -243,12 +250,13 @@ impl Engine {
         Ok(batch.emit(EventBody::SessionClosing(session.reference())))
     }
 
+    /// Adds the write of a session's record to a batch.
     pub(crate) async fn set_session(
         &self,
         tenant: &TenantId,
         batch: Batch,
         session: &Session,
-        wanted: Precondition,
+        precondition: Precondition,
         due: Option<Timestamp>,
     ) -> Result<Batch, EngineError> {
         let rules = self.rules(tenant).await?;
@@ -257,18 +265,19 @@ impl Engine {
         } else {
             Map::new()
         };
-        // Names and numbers; looked at like everything that is kept.
+        // A session holds only ids and numbers; it is redacted like everything that is stored.
         let policy = self.policy_for(tenant).await?;
         let body = rules.admission(&policy, batch.at()).record(body);
         Ok(batch.set_tied(
             RecordKind::Session,
             session.key(),
-            wanted,
+            precondition,
             body,
             session.ties(due),
         ))
     }
 
+    /// The open session of a memory, with the version of its record.
     async fn open_session(
         &self,
         tenant: &TenantId,
@@ -287,8 +296,8 @@ impl Engine {
         Ok(Some((Session::read(record)?, version)))
     }
 
-    /// Whether nothing has happened in it for that long. What was noted may be older than the
-    /// newest entry.
+    /// Whether the session was idle for `idle_ms`. The newest entry counts as well, since the
+    /// recorded activity may be older.
     pub(crate) async fn is_idle(
         &self,
         scope: &Scope,
@@ -296,8 +305,8 @@ impl Engine {
         idle_ms: i64,
         now: Timestamp,
     ) -> Result<bool, EngineError> {
-        let rests = |since: i64| now.0.saturating_sub(since) >= idle_ms;
-        if !rests(session.activity_at) {
+        let is_past = |since: i64| now.0.saturating_sub(since) >= idle_ms;
+        if !is_past(session.activity_at) {
             return Ok(false);
         }
         let filter = Filter {
@@ -313,10 +322,12 @@ impl Engine {
             .store
             .list(&scope.clone().as_host(), &filter, &page, &ReadAt::Now(now))
             .await?;
-        Ok(newest.first().is_none_or(|entry| rests(entry.created_at.0)))
+        Ok(newest
+            .first()
+            .is_none_or(|entry| is_past(entry.created_at.0)))
     }
 
-    /// The sessions of a memory, the open one first, then the newest.
+    /// Returns the sessions of a memory, the open one first, then the newest.
     pub async fn sessions(
         &self,
         caller: &Caller,
@@ -357,7 +368,7 @@ impl Engine {
         Ok(found)
     }
 
-    /// Ends the open session of a memory, works out what outlasts it, and answers how it ended.
+    /// Closes the open session of a memory, promotes what outlasts it, and returns its final state.
     pub async fn close_session(
         &self,
         caller: &Caller,
@@ -378,7 +389,7 @@ impl Engine {
             .await
     }
 
-    /// The session is open no more; the next thing that happens opens another one.
+    /// Moves an open session to closing; the next write opens another one.
     pub(crate) async fn move_to_closing(
         &self,
         tenant: &TenantId,
@@ -401,10 +412,11 @@ impl Engine {
     }
 }
 
-/// Sessions of a memory that are shown.
+/// Sessions of each state that a list shows, at most.
 const SESSIONS_MAX: u32 = 1_000;
 
 impl Session {
+    /// A new session that opens now.
     fn opened(memory_ref: &MemoryRef, id: &SessionId, now: Timestamp) -> Session {
         Session {
             memory_ref: memory_ref.as_str().to_owned(),

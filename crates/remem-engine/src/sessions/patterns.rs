@@ -1,6 +1,6 @@
-//! Episodes of a session as `core/compound` reads them, and its patterns as drafts of persistent
-//! procedures. Who spoke and which tools were called stands in an entry's metadata: `speaker`,
-//! `tool`, `tools`.
+//! Converts a session's entries to the episodes that `remem_core::compound` reads, and the patterns
+//! it finds to drafts of persistent procedures. The speaker and the called tools are in an entry's
+//! metadata: `speaker`, `tool`, `tools`.
 
 use super::close::Lasting;
 use remem_core::compound::{compound, compound_thread};
@@ -8,9 +8,10 @@ use remem_core::{Draft, Entry, EntryId, Episode, Facets, Pattern, Speaker, Tier,
 use serde_json::Value;
 use std::collections::BTreeSet;
 
-/// Tools of one entry that are looked at.
+/// Tools of one entry that are considered, at most.
 const TOOLS_MAX: usize = 200;
 
+/// The author of the entry, by its metadata.
 fn speaker(entry: &Entry) -> Speaker {
     match entry
         .metadata
@@ -25,6 +26,7 @@ fn speaker(entry: &Entry) -> Speaker {
     }
 }
 
+/// The tools that were called, by the entry's metadata.
 pub(super) fn tools(entry: &Entry) -> Vec<&str> {
     let Some(map) = &entry.metadata else {
         return Vec::new();
@@ -43,9 +45,10 @@ pub(super) fn tools(entry: &Entry) -> Vec<&str> {
         .collect()
 }
 
-/// An entry, and which part of it: its text and first tool, its second tool, and so on.
+/// An entry and one of its parts: its text and first tool, its second tool, and so on.
 type Part = (EntryId, usize);
 
+/// The episodes in a list of entries: one for each, and one for each further tool.
 fn episodes(entries: &[Entry]) -> Vec<Episode<'_, Part>> {
     let mut found = Vec::new();
     for entry in entries
@@ -54,7 +57,7 @@ fn episodes(entries: &[Entry]) -> Vec<Episode<'_, Part>> {
     {
         let thread = thread(entry);
         let tools = tools(entry);
-        let one = |part, text, tool| Episode {
+        let episode = |part, text, tool| Episode {
             id: (entry.id.clone(), part),
             at: entry.created_at,
             thread,
@@ -63,21 +66,21 @@ fn episodes(entries: &[Entry]) -> Vec<Episode<'_, Part>> {
             text,
             trust: entry.facets.trust,
         };
-        found.push(one(0, entry.content.as_str(), tools.first().copied()));
+        found.push(episode(0, entry.content.as_str(), tools.first().copied()));
         found.extend(
             tools
                 .iter()
                 .enumerate()
                 .skip(1)
-                .map(|(part, tool)| one(part, "", Some(*tool))),
+                .map(|(part, tool)| episode(part, "", Some(*tool))),
         );
     }
     found
 }
 
-/// The chat thread of an entry; a digest of one names it in its metadata.
+/// The chat thread of an entry. A digest of a thread names the thread in its metadata.
 fn thread(entry: &Entry) -> &str {
-    let named = entry
+    let in_metadata = entry
         .metadata
         .as_ref()
         .and_then(|map| map.get("interaction"))
@@ -87,10 +90,11 @@ fn thread(entry: &Entry) -> &str {
         .interaction
         .as_ref()
         .map(|id| id.as_str())
-        .or(named)
+        .or(in_metadata)
         .unwrap_or("")
 }
 
+/// Patterns of a session, as persistent procedures.
 pub(super) fn of_session(entries: &[Entry]) -> Vec<Lasting> {
     compound(&episodes(entries))
         .into_iter()
@@ -98,6 +102,7 @@ pub(super) fn of_session(entries: &[Entry]) -> Vec<Lasting> {
         .collect()
 }
 
+/// Patterns of a chat thread, as procedures of its session.
 pub(super) fn of_thread(entries: &[Entry]) -> Vec<Lasting> {
     compound_thread(&episodes(entries))
         .into_iter()
@@ -105,6 +110,7 @@ pub(super) fn of_thread(entries: &[Entry]) -> Vec<Lasting> {
         .collect()
 }
 
+/// The entry that a pattern becomes.
 fn lasting(pattern: Pattern<Part>, tier: Tier) -> Lasting {
     let facets = Facets {
         slot: Some(pattern.slot),

@@ -1,6 +1,6 @@
-//! The end of a chat thread: what the operator said to do, and what was corrected, goes on in the
-//! session; so does which tools were called, as one line; the turns themselves end, unless an
-//! action rests on them.
+//! Closing a chat thread: instructions and corrections by the operator are promoted to the session,
+//! and so is one line that lists the tools that were called. The turns themselves end, unless an
+//! action refers to them.
 
 use super::close::{Lasting, made_id};
 use super::patterns::{of_thread, tools};
@@ -15,23 +15,24 @@ use remem_core::{
 use remem_store::{Filter, Outcome, StoreError};
 use serde_json::{Map, Value, json};
 
-/// Turns that one commit ends.
+/// Turns ended in one commit.
 const BATCH: usize = 500;
+/// How often a promotion is retried after a conflict.
 const TRIES: usize = 4;
 
-/// How a chat thread ended.
+/// The result of closing a chat thread.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ThreadClosed {
-    /// What goes on in the session.
+    /// Number of entries that were promoted to the session.
     pub promoted: u64,
-    /// Turns that ended.
+    /// Number of turns that ended.
     pub ended: u64,
-    /// Turns that an action rests on, and that stay.
+    /// Number of turns that stay because an action refers to them.
     pub kept: u64,
 }
 
 impl Engine {
-    /// Ends a chat thread of the open session. Once more does nothing more.
+    /// Closes a chat thread of the open session. Repeating the call changes nothing more.
     pub async fn close_interaction(
         &self,
         caller: &Caller,
@@ -62,6 +63,7 @@ impl Engine {
         self.end_turns(caller, &scope, &interaction, report).await
     }
 
+    /// The turns of a chat thread.
     async fn turns(
         &self,
         scope: &Scope,
@@ -76,6 +78,7 @@ impl Engine {
         self.entries_of(scope, &filter, now).await
     }
 
+    /// Promotes what outlasts a chat thread to its session; returns how many entries that is.
     async fn compound_interaction(
         &self,
         caller: &Caller,
@@ -87,18 +90,18 @@ impl Engine {
         let Some(session) = turns.first().and_then(|turn| turn.facets.session.clone()) else {
             return Ok(0);
         };
-        let mut lasting = of_thread(&turns);
-        lasting.extend(tool_line(&turns, interaction));
+        let mut candidates = of_thread(&turns);
+        candidates.extend(tool_line(&turns, interaction));
         let mut batch = Batch::new(scope.tenant.clone(), now).by(caller.principal().clone());
         let mut slots = Slots::new(self, scope);
         let mut promoted = 0;
-        for mut one in lasting {
-            one.draft.facets.session = Some(session.clone());
-            let name = made_id(scope, &name_in(&session, interaction), &one);
-            if self.parts.store.lineage(scope, &name).await?.is_none() {
+        for mut candidate in candidates {
+            candidate.draft.facets.session = Some(session.clone());
+            let id = made_id(scope, &name_in(&session, interaction), &candidate);
+            if self.parts.store.lineage(scope, &id).await?.is_none() {
                 promoted += 1;
                 batch = self
-                    .add_lasting(scope, batch, &mut slots, (name, one), now)
+                    .add_lasting(scope, batch, &mut slots, (id, candidate), now)
                     .await?;
             }
         }
@@ -106,6 +109,7 @@ impl Engine {
         Ok(promoted)
     }
 
+    /// Ends the turns of a chat thread.
     async fn end_turns(
         &self,
         caller: &Caller,
@@ -120,18 +124,19 @@ impl Engine {
                 batch.end(scope.memory_ref.clone(), turn.id.clone())
             });
             let outcomes = self.parts.store.commit(batch).await?.outcomes;
-            let gone = outcomes
+            let ended = outcomes
                 .iter()
                 .filter(|outcome| **outcome == Outcome::Removed)
                 .count() as u64;
-            report.ended += gone;
-            report.kept += outcomes.len() as u64 - gone;
+            report.ended += ended;
+            report.kept += outcomes.len() as u64 - ended;
         }
         Ok(report)
     }
 }
 
-/// Two threads of a session may say the same.
+/// The session's id combined with the thread's, for ids of promoted entries: two threads of a
+/// session may yield the same text.
 fn name_in(session: &SessionId, interaction: &InteractionId) -> SessionId {
     let digest = blake3::hash(interaction.as_str().as_bytes()).to_hex();
     SessionId::parse(&format!(
@@ -142,7 +147,8 @@ fn name_in(session: &SessionId, interaction: &InteractionId) -> SessionId {
     .expect("a short name")
 }
 
-/// Which tools the thread called one after the other: routines are found over several threads.
+/// One entry that lists the tools that the thread called, in order: routines are found over several
+/// threads.
 fn tool_line(turns: &[Entry], interaction: &InteractionId) -> Option<Lasting> {
     let mut oldest_first: Vec<&Entry> = turns.iter().collect();
     oldest_first.sort_by(|a, b| (a.created_at, &a.id).cmp(&(b.created_at, &b.id)));

@@ -1,5 +1,5 @@
-//! What the vault keeps of a secret: its values, sealed and bound to their place. May not decide who
-//! may open them.
+//! The record of a secret: its values, encrypted and bound to their tenant, key and field. Access
+//! is decided elsewhere.
 
 use super::VaultKey;
 use crate::error::EngineError;
@@ -13,7 +13,8 @@ use zeroize::Zeroizing;
 const VALUE: &str = "value";
 const FORMER: &str = "former";
 
-/// What binds ciphertext to its place: moved to another name, tenant or field it does not open.
+/// The associated data of a value: moved to another name, tenant or field, the ciphertext does not
+/// decrypt.
 fn place(tenant: &TenantId, key: &str, field: &str) -> Vec<u8> {
     seal::place([
         tenant.as_str(),
@@ -22,7 +23,7 @@ fn place(tenant: &TenantId, key: &str, field: &str) -> Vec<u8> {
     ])
 }
 
-/// The body of a secret's record: what may be read of it, and its values sealed.
+/// The body of a secret's record: its readable fields, and its values encrypted.
 pub(super) fn seal_body(
     vault: &VaultKey,
     tenant: &TenantId,
@@ -46,7 +47,7 @@ pub(super) fn seal_body(
         .with_sealed(FORMER, &former)
 }
 
-/// Values one after another, each after its length.
+/// Serialises values, each after its length.
 fn packed(values: &[SecretValue]) -> Zeroizing<Vec<u8>> {
     let size = values.iter().map(|value| 8 + value.expose(str::len)).sum();
     let mut bytes = Zeroizing::new(Vec::with_capacity(size));
@@ -59,6 +60,7 @@ fn packed(values: &[SecretValue]) -> Zeroizing<Vec<u8>> {
     bytes
 }
 
+/// Parses values that `pack` serialised.
 fn unpacked(name: &str, mut bytes: &[u8]) -> Option<Vec<SecretValue>> {
     let mut values = Vec::new();
     while !bytes.is_empty() {
@@ -71,7 +73,7 @@ fn unpacked(name: &str, mut bytes: &[u8]) -> Option<Vec<SecretValue>> {
     Some(values)
 }
 
-/// The values of a secret, newest first.
+/// Decrypts the values of a secret, newest first.
 pub(super) fn open_values(
     vault: &VaultKey,
     tenant: &TenantId,

@@ -1,4 +1,5 @@
-//! What callers do with webhooks: register, list, remove, look at dead letters and try one again.
+//! Operations of callers on webhooks: register, list, remove, list dead letters and deliver one
+//! again.
 
 use super::send::{Attempt, fingerprint, hex};
 use super::{DeadLetter, Health, Hook, Webhook, dead_letter_key};
@@ -15,45 +16,45 @@ use remem_core::{
 use remem_store::{Committed, Outcome, StoreError};
 use zeroize::Zeroizing;
 
-/// What a caller asks for.
+/// A webhook that a caller registers.
 #[derive(Clone, Default)]
 pub struct NewWebhook {
-    /// Where to.
+    /// The URL to send events to.
     pub url: String,
-    /// Which events.
+    /// The types of events to send.
     pub events: Vec<String>,
-    /// Of runs with one of these tags; of all if empty.
+    /// Only events of runs with one of these tags; of all runs if empty.
     pub tags: Vec<String>,
-    /// The signing key, if the caller has one already.
+    /// The signing key, if the caller brings one.
     pub secret: Option<String>,
 }
 
-/// A fresh webhook, with its secret for the only time.
+/// The result of registering a webhook, with its secret, which is never shown again.
 pub struct Registered {
-    /// What it is.
+    /// The webhook as it was registered.
     pub webhook: Webhook,
-    /// What signatures are made with.
+    /// The key that deliveries are signed with.
     pub secret: Zeroizing<String>,
-    /// The commit.
+    /// The revision of the commit.
     pub revision: Revision,
-    /// It repeats an earlier answer.
+    /// Whether this repeats the answer to an earlier request with the same idempotency key.
     pub replayed: bool,
 }
 
-/// How another attempt at a dead letter went.
+/// The result of delivering a dead letter again.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Redelivered {
-    /// The receiver took it; the dead letter is gone.
+    /// Whether the receiver accepted the event; then the dead letter is gone.
     pub delivered: bool,
-    /// Why not.
+    /// Why the delivery failed.
     pub error: Option<String>,
 }
 
-/// The pass may write the record at the same time.
+/// How often a conflicting commit is retried: the pass `deliver` writes the same record.
 const TRIES: u32 = 16;
 
 impl Engine {
-    /// Registers a webhook. It gets what happens from now on.
+    /// Registers a webhook, which gets the events from now on.
     pub async fn register_webhook(
         &self,
         caller: &Caller,
@@ -105,6 +106,7 @@ impl Engine {
         self.registered(caller, committed).await
     }
 
+    /// Builds the record of a new webhook.
     async fn new_hook(
         &self,
         caller: &Caller,
@@ -133,8 +135,8 @@ impl Engine {
         })
     }
 
-    /// The answer to a registration, now or earlier: the secret is in the record, sealed, for a
-    /// repetition to find.
+    /// The result of a registration, now or earlier: the record holds the secret, sealed, for
+    /// repetitions of the request.
     async fn registered(
         &self,
         caller: &Caller,
@@ -157,7 +159,8 @@ impl Engine {
         })
     }
 
-    /// Refuses when the tenant has enough webhooks, unless the request repeats one that was done.
+    /// Fails when the tenant has too many webhooks. A repetition of a registration that succeeded
+    /// is returned instead.
     async fn no_room(
         &self,
         caller: &Caller,
@@ -167,17 +170,17 @@ impl Engine {
         if self.hooks(caller.tenant()).await?.len() < limit {
             return Ok(None);
         }
-        let full = Rejection::TooLarge {
+        let too_many = Rejection::TooLarge {
             field: "webhooks",
             unit: "items",
             limit: limit as u64,
             actual: limit as u64 + 1,
         };
         let earlier = self.first_answer(caller.tenant(), key).await?;
-        earlier.ok_or_else(|| full.into()).map(Some)
+        earlier.ok_or_else(|| too_many.into()).map(Some)
     }
 
-    /// The tenant's webhooks, without their secrets.
+    /// Lists the tenant's webhooks, without their secrets.
     pub async fn webhooks(&self, caller: &Caller) -> Result<Vec<Webhook>, EngineError> {
         caller.require(Permission::WebhooksManage)?;
         let rules = self.rules(caller.tenant()).await?;
@@ -189,6 +192,7 @@ impl Engine {
             .collect())
     }
 
+    /// A webhook as the caller may see it: redacted, and without the health of private deliveries.
     fn shown(&self, caller: &Caller, rules: &Rules, hook: Hook) -> Webhook {
         let url = self
             .opened(caller.tenant(), &hook.id, "url", &hook.url)
@@ -213,8 +217,8 @@ impl Engine {
         let policy = self.policy_of(caller);
         let admission = rules.admission(&policy, self.now());
         for tag in &mut tags {
-            let clean = admission.short_text(tag);
-            sabotage!("late-secrets-show-in-tags-of-webhooks", *tag = clean);
+            let redacted = admission.short_text(tag);
+            sabotage!("late-secrets-show-in-tags-of-webhooks", *tag = redacted);
         }
         let health = others
             .filter(|_| sabotage!("how-a-webhook-does-tells-of-one-s-own", !is_own, false))
@@ -231,9 +235,11 @@ impl Engine {
         }
     }
 
+    /// Reads a webhook's record; fails if it does not exist.
     async fn hook(&self, caller: &Caller, id: &str) -> Result<Hook, EngineError> {
-        let named = id.len() <= 64 && id.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_');
-        let record = if named {
+        let is_valid_id =
+            id.len() <= 64 && id.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_');
+        let record = if is_valid_id {
             self.parts
                 .store
                 .record(caller.tenant(), RecordKind::Webhook, id)
@@ -274,6 +280,7 @@ impl Engine {
         Err(EngineError::Store(StoreError::Busy))
     }
 
+    /// Reads the records of a webhook's dead letters after a position.
     async fn letters(
         &self,
         caller: &Caller,
@@ -283,7 +290,7 @@ impl Engine {
     ) -> Result<Vec<Record>, EngineError> {
         let prefix = format!("{}/", hook.id);
         let after = dead_letter_key(&hook.id, after);
-        // The pass may be ahead of its own clearing up by one.
+        // The pass may store one dead letter more before it deletes the oldest.
         let limit = limit.min(
             u32::try_from(self.parts.policy.dead_letters_max)
                 .unwrap_or(u32::MAX)
@@ -302,7 +309,8 @@ impl Engine {
             .await?)
     }
 
-    /// What a webhook did not take, oldest first, after a position; and whether there is more.
+    /// Lists the events that a webhook did not accept, oldest first, after a position; and whether
+    /// there are more.
     pub async fn dead_letters(
         &self,
         caller: &Caller,
@@ -313,19 +321,19 @@ impl Engine {
         caller.require(Permission::WebhooksManage)?;
         let hook = self.hook(caller, id).await?;
         let limit = self.parts.policy.list_limit(limit) as usize;
-        // All of them, which are not many: some may be for another user alone.
+        // Read all of them, which are not many: some may be for another user only.
         let records = self.letters(caller, &hook, after, u32::MAX).await?;
         let mut letters: Vec<DeadLetter> = records
             .iter()
             .filter_map(DeadLetter::read)
-            .filter(|one| one.is_shown_to(caller))
+            .filter(|letter| letter.is_shown_to(caller))
             .collect();
         let more = letters.len() > limit;
         letters.truncate(limit);
         Ok((letters, more))
     }
 
-    /// Tries a dead letter once more, now. A success takes it off the list.
+    /// Delivers a dead letter again, now. A success removes it from the list.
     pub async fn redeliver(
         &self,
         caller: &Caller,
@@ -343,7 +351,7 @@ impl Engine {
             .await?
             .ok_or(EngineError::NotFound("dead letter"))?;
         let letter = DeadLetter::read(&record)
-            .filter(|one| one.is_shown_to(caller))
+            .filter(|letter| letter.is_shown_to(caller))
             .ok_or(EngineError::NotFound("dead letter"))?;
         let events = self
             .parts
@@ -380,8 +388,8 @@ impl Engine {
             }
         };
         match self.parts.store.commit(batch).await {
-            // Somebody else took the letter away or tried it too: what the receiver said stays
-            // true.
+            // Another request has removed or delivered the letter meanwhile: the receiver's answer
+            // is returned all the same.
             Ok(_) | Err(StoreError::Conflict) => Ok(Redelivered {
                 delivered: error.is_none(),
                 error,
@@ -391,7 +399,8 @@ impl Engine {
     }
 }
 
-/// A webhook is sent what is its user's own, and the answer holds its secret: nobody else repeats
+/// Digest of a registration, for its idempotency key. It belongs to the user: the webhook is sent
+/// events that only this user may see, and the answer holds its secret, so no other user may repeat
 /// the request.
 fn digest(user: &PrincipalId, new: &NewWebhook) -> Digest {
     let mut digest = Digest::of_user(user);
@@ -404,6 +413,7 @@ fn digest(user: &PrincipalId, new: &NewWebhook) -> Digest {
     digest
 }
 
+/// A new signing key of 32 random bytes, in hex.
 fn random_secret() -> String {
     let mut bytes = Zeroizing::new([0; 32]);
     getrandom::fill(bytes.as_mut()).expect("the machine has randomness");

@@ -1,9 +1,9 @@
-//! Webhooks: subscriptions to a tenant's run events. This file has what one is and how it is kept;
-//! `manage` has what callers do with them, `send` makes one delivery, and the pass `deliver` makes
-//! them all.
+//! Webhooks: subscriptions to a tenant's run events. This file has their types and records;
+//! `manage` has the operations of callers, `send` makes one delivery, and the pass `deliver` makes
+//! all of them.
 //!
-//! A webhook is one record. Its URL and secret are sealed: URLs often hold a token, and a redactor
-//! would garble it.
+//! A webhook is one record. Its URL and secret are sealed: URLs often hold a token, and redaction
+//! would make them unusable.
 
 mod manage;
 pub(crate) mod send;
@@ -24,47 +24,47 @@ use remem_core::{
 use serde_json::{Map, Value, json};
 use zeroize::Zeroizing;
 
-/// A webhook as its owner sees it.
+/// A webhook as callers see it.
 #[derive(Clone, PartialEq)]
 pub struct Webhook {
-    /// Its name.
+    /// The id of the webhook.
     pub id: String,
-    /// Where it points, redacted.
+    /// The URL that it posts to, redacted.
     pub url: String,
-    /// What it asks for.
+    /// The types of events that it is sent.
     pub events: Vec<String>,
-    /// Only runs that carry one of these; all runs if empty.
+    /// Only events of runs with one of these tags; of all runs if empty.
     pub tags: Vec<String>,
     /// The first eight hex digits of the SHA-256 of its secret.
     pub fingerprint: String,
-    /// Since when.
+    /// When the webhook was registered.
     pub created_at: Timestamp,
-    /// Nothing is sent any more: the receiver said that it is gone.
+    /// Whether deliveries have stopped, because the receiver answered that it is gone.
     pub paused: bool,
-    /// How it is doing.
+    /// Counts and times of its deliveries.
     pub health: Health,
 }
 
-/// How the deliveries of a webhook went.
+/// Counts and times of a webhook's deliveries.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Health {
-    /// Failed attempts at the event that is due.
+    /// Failed attempts to deliver the current event.
     pub attempts: u32,
-    /// Failed attempts at all.
+    /// Failed attempts in all.
     pub failures: u64,
-    /// Events that were delivered.
+    /// Number of events that were delivered.
     pub deliveries: u64,
-    /// When one last arrived.
+    /// When an attempt last succeeded.
     pub last_success_at: Option<Timestamp>,
-    /// When one last did not.
+    /// When an attempt last failed.
     pub last_failure_at: Option<Timestamp>,
-    /// Why not: a status or a class, never a text of the receiver.
+    /// Why it failed: a status or a class of error, never text from the receiver.
     pub last_error: Option<String>,
-    /// When the next attempt is made.
+    /// When the next attempt is due.
     pub next_attempt_at: Option<Timestamp>,
 }
 
-// Where a webhook points can hold a token.
+// Prints no URL, which can hold a token.
 impl std::fmt::Debug for Webhook {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Webhook")
@@ -74,26 +74,26 @@ impl std::fmt::Debug for Webhook {
     }
 }
 
-/// An event that a webhook did not take.
+/// An event whose delivery to a webhook was given up.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DeadLetter {
-    /// Its position in the tenant's log.
+    /// The event's position in the tenant's log.
     pub seq: Seq,
-    /// Its type.
+    /// The type of the event.
     pub kind: String,
-    /// The run.
+    /// The id of the event's run; empty if it has none.
     pub run: String,
-    /// How often it was tried.
+    /// Number of attempts that were made.
     pub attempts: u32,
     /// Why the last attempt failed.
     pub error: String,
-    /// When.
+    /// When the last attempt was made.
     pub at: Timestamp,
-    /// The user who alone may know of the event.
+    /// The user who alone may see the event.
     pub(crate) only_for: Option<String>,
 }
 
-/// A webhook as it is kept.
+/// A webhook as its record stores it.
 #[derive(Clone)]
 pub(crate) struct Hook {
     pub id: String,
@@ -104,23 +104,24 @@ pub(crate) struct Hook {
     pub fingerprint: String,
     pub created_at: Timestamp,
     pub paused: bool,
-    /// Everything up to this event was sent, skipped or given up.
+    /// Position in the log: everything up to this event was sent, skipped or given up.
     pub after: Seq,
     pub health: Health,
-    /// Who registered it: what is that user's own is sent as well. Those from before this was
-    /// written down are sent nobody's.
+    /// The user that registered it, whose private events are sent as well. Webhooks from before
+    /// this was recorded get no private events.
     pub principal: Option<String>,
-    /// How it is doing as others see it: without what is that user's own. Absent as long as there
-    /// was nothing of that.
+    /// The health that other users see, without private events. Absent until a private event was
+    /// sent.
     pub others: Option<Health>,
     url: Sealed,
     secret: Sealed,
 }
 
-/// Purpose of the key that URLs and secrets are sealed with.
+/// Purpose of the derived key that URLs and secrets are sealed with.
 const PURPOSE: &str = "remembrancer webhook v1";
 
 impl Health {
+    /// Reads the health from the body of a record.
     fn read(body: &Map<String, Value>) -> Health {
         Health {
             attempts: count(body, "attempts"),
@@ -133,6 +134,7 @@ impl Health {
         }
     }
 
+    /// The health as fields of a record.
     fn to_map(&self) -> Map<String, Value> {
         let times = [
             self.last_success_at,
@@ -148,19 +150,19 @@ impl Health {
 }
 
 impl Hook {
-    /// How it is doing, as far as the event that was just tried may be known: to others one of its
-    /// user's own never was.
-    pub(crate) fn note(&mut self, is_own: bool, what: impl Fn(&mut Health)) {
-        if is_own && self.others.is_none() {
+    /// Updates the health after an attempt. An attempt at a private event does not change the
+    /// health that other users see.
+    pub(crate) fn note(&mut self, is_private: bool, update: impl Fn(&mut Health)) {
+        if is_private && self.others.is_none() {
             self.others = Some(self.health.clone());
         }
-        what(&mut self.health);
-        if let Some(others) = self.others.as_mut().filter(|_| !is_own) {
-            what(others);
+        update(&mut self.health);
+        if let Some(others) = self.others.as_mut().filter(|_| !is_private) {
+            update(others);
         }
     }
 
-    /// Reads a record; `None` if it is none that this version wrote.
+    /// Reads a webhook from its record; `None` if a field is missing.
     pub(crate) fn read(record: &Record) -> Option<Hook> {
         let body = &record.body;
         Some(Hook {
@@ -183,8 +185,8 @@ impl Hook {
         })
     }
 
-    /// What is stored of it. Shapes were judged when it was registered; only registered values are
-    /// looked for again.
+    /// The body of the webhook's record. Shapes of secrets were checked at registration; only
+    /// registered secrets are redacted again.
     pub(crate) fn body(&self, policy: &Policy, rules: &Rules, now: Timestamp) -> RecordBody {
         let mut body = self.health.to_map();
         let mut put = |name: &str, value: Value| {
@@ -216,7 +218,7 @@ impl Hook {
             .with_sealed("secret", &self.secret)
     }
 
-    /// With whose eyes it sees the log.
+    /// The user whose events the webhook may be sent.
     pub(crate) fn actor(&self) -> Actor {
         self.principal
             .as_deref()
@@ -224,16 +226,16 @@ impl Hook {
             .map_or(Actor::Nobody, Actor::User)
     }
 
-    /// Whether something may be sent to it now.
+    /// Whether an event may be sent to it now.
     pub(crate) fn is_due(&self, now: Timestamp) -> bool {
         !self.paused && self.health.next_attempt_at.is_none_or(|at| at <= now)
     }
 }
 
 impl Engine {
-    /// The tenant's webhooks, by name.
+    /// Reads the tenant's webhooks, by id.
     pub(crate) async fn hooks(&self, tenant: &TenantId) -> Result<Vec<Hook>, EngineError> {
-        // Registrations that run at the same time can exceed the bound by a few.
+        // Concurrent registrations can exceed the limit by a few.
         let limit = u32::try_from(self.parts.policy.webhooks_max)
             .unwrap_or(u32::MAX)
             .saturating_mul(2);
@@ -245,6 +247,7 @@ impl Engine {
         Ok(records.iter().filter_map(Hook::read).collect())
     }
 
+    /// Encrypts a field of a webhook.
     fn sealed(&self, tenant: &TenantId, id: &str, field: &str, plain: &str) -> Sealed {
         let key = Zeroizing::new(self.parts.key.derive(PURPOSE));
         seal::seal(
@@ -258,6 +261,7 @@ impl Engine {
         )
     }
 
+    /// Decrypts a field of a webhook.
     fn opened(
         &self,
         tenant: &TenantId,
@@ -280,7 +284,7 @@ impl Engine {
             .map(|text| Zeroizing::new(text.to_owned()))
     }
 
-    /// The URL and the secret; `None` if the host's secret is another one than at registration.
+    /// Decrypts the URL and the secret; `None` if the host's key has changed since registration.
     pub(crate) fn open_hook(
         &self,
         tenant: &TenantId,
@@ -294,6 +298,7 @@ impl Engine {
 }
 
 impl DeadLetter {
+    /// Reads a dead letter from its record.
     fn read(record: &Record) -> Option<DeadLetter> {
         let body = &record.body;
         Some(DeadLetter {
@@ -307,6 +312,7 @@ impl DeadLetter {
         })
     }
 
+    /// Whether the caller may see the event.
     fn is_shown_to(&self, caller: &Caller) -> bool {
         self.only_for.as_deref().is_none_or(|user| {
             sabotage!(
@@ -317,6 +323,7 @@ impl DeadLetter {
         })
     }
 
+    /// The body of the dead letter's record.
     pub(crate) fn body(&self, policy: &Policy, rules: &Rules, now: Timestamp) -> RecordBody {
         let mut body = json!({"seq": self.seq.0, "type": self.kind, "runId": self.run, "attempts": self.attempts, "error": self.error,
             "at": self.at.0});
@@ -333,29 +340,34 @@ impl DeadLetter {
     }
 }
 
-/// Names a dead letter; sorts by position.
+/// The key of a dead letter's record; sorts by position.
 pub(crate) fn dead_letter_key(webhook: &str, seq: Seq) -> String {
     format!("{webhook}/{:012}", seq.0)
 }
 
+/// A string field of a record.
 fn text(body: &Map<String, Value>, name: &str) -> Option<String> {
     body.get(name).and_then(Value::as_str).map(str::to_owned)
 }
 
+/// A number in a record.
 fn number(body: &Map<String, Value>, name: &str) -> Option<u64> {
     body.get(name).and_then(Value::as_u64)
 }
 
+/// A number in a record, or zero.
 fn count(body: &Map<String, Value>, name: &str) -> u32 {
     number(body, name)
         .and_then(|n| u32::try_from(n).ok())
         .unwrap_or(0)
 }
 
+/// An instant in a record.
 fn time(body: &Map<String, Value>, name: &str) -> Option<Timestamp> {
     body.get(name).and_then(Value::as_i64).map(Timestamp)
 }
 
+/// A field of a record that holds strings.
 pub(crate) fn texts(body: &Map<String, Value>, name: &str) -> Vec<String> {
     let items = body.get(name).and_then(Value::as_array);
     items

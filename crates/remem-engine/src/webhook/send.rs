@@ -1,5 +1,5 @@
-//! One delivery: the event as the wire writes it, signed with the webhook's secret, posted once.
-//! Decides nothing about what comes next.
+//! One delivery: the event in the JSON of the wire, signed with the webhook's secret and posted
+//! once. The caller decides about retries.
 
 use super::Hook;
 use crate::engine::Engine;
@@ -8,24 +8,24 @@ use remem_core::{Event, TenantId};
 use ring::hmac;
 use std::time::Duration;
 
-/// How long a receiver may take.
+/// How long a receiver may take to answer.
 const DEADLINE: Duration = Duration::from_secs(5);
 const USER_AGENT: &str = concat!("openwop-webhook-dispatcher/", env!("CARGO_PKG_VERSION"));
-/// Names the way of signing: HMAC-SHA256 over `{timestamp}.{body}`.
+/// Name of the signature scheme: HMAC-SHA256 over `{timestamp}.{body}`.
 pub const SIGNATURE_ALGORITHM: &str = "v1";
 
-/// How an attempt went.
+/// The outcome of one delivery attempt.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Attempt {
-    /// The receiver took it.
+    /// The receiver accepted the event.
     Delivered,
-    /// The receiver wants nothing more, ever.
+    /// The receiver wants no further events (status 410).
     Gone,
-    /// Anything else: a status or a class of error.
+    /// Any other outcome, as a status or a class of error.
     Failed(String),
 }
 
-/// The signature of a body.
+/// The signature of a delivery's body.
 #[must_use]
 pub fn signature(secret: &str, timestamp: i64, body: &[u8]) -> String {
     let mut context =
@@ -40,12 +40,13 @@ pub(crate) fn fingerprint(secret: &str) -> String {
     hex(&ring::digest::digest(&ring::digest::SHA256, secret.as_bytes()).as_ref()[..4])
 }
 
+/// Bytes as hex digits.
 pub(crate) fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 impl Engine {
-    /// Sends one event. What webhooks are never sent is taken for delivered.
+    /// Sends one event. An event that webhooks are never sent counts as delivered.
     pub(crate) async fn send(&self, tenant: &TenantId, hook: &Hook, event: &Event) -> Attempt {
         let Ok(rules) = self.rules(tenant).await else {
             return Attempt::Failed("vault_locked".to_owned());
@@ -59,8 +60,8 @@ impl Engine {
         let attempt = match self.open_hook(tenant, hook) {
             None => Attempt::Failed("sealed_with_another_key".to_owned()),
             Some((url, secret)) => {
-                // What receivers hold against their own clocks: the machine's time, not the
-                // engine's.
+                // Receivers compare the timestamp with their own clocks: use the machine's time,
+                // not the engine's.
                 let timestamp = self.parts.clock.now().0.div_euclid(1_000);
                 let headers = headers(
                     hook,
@@ -97,6 +98,7 @@ impl Engine {
     }
 }
 
+/// The headers of a delivery.
 fn headers(
     hook: &Hook,
     event: &Event,
@@ -128,7 +130,7 @@ fn headers(
 mod tests {
     use super::*;
 
-    /// Values from Python's hmac and hashlib, as the client's helper computes them.
+    /// Expected values from Python's hmac and hashlib, as the client's helper computes them.
     #[test]
     fn signatures_are_those_that_receivers_compute() {
         assert_eq!(

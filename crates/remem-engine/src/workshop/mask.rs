@@ -1,5 +1,5 @@
-//! The non-mirror discipline at the door of a workshop memory: traces are refused, personal data
-//! becomes a pseudonym, and whoever it belongs to a subject that can be forgotten.
+//! Personal data in workshop memories: texts shaped like stack traces or logs are refused, personal
+//! data is replaced by a pseudonym, and each person becomes a subject that can be forgotten.
 
 use crate::engine::Engine;
 use crate::error::EngineError;
@@ -9,6 +9,8 @@ use remem_core::{Draft, Rejection, TenantId, mask, trace_shape};
 use serde_json::{Map, Value};
 
 impl Engine {
+    /// Refuses a draft shaped like a trace, masks its personal data, and adds the persons as
+    /// subjects.
     pub(super) fn without_mirrors(
         &self,
         tenant: &TenantId,
@@ -45,6 +47,7 @@ impl Engine {
         Ok(draft)
     }
 
+    /// Replaces personal data in a text by pseudonyms; adds what was found to `people`.
     fn masked(&self, tenant: &TenantId, text: &str, people: &mut Vec<String>) -> String {
         let (masked, found) = mask(text, |kind, normal| {
             self.pseudonym(tenant, kind.as_str(), normal)
@@ -53,6 +56,7 @@ impl Engine {
         masked
     }
 
+    /// Masks all texts in a JSON object.
     fn masked_map(
         &self,
         tenant: &TenantId,
@@ -64,6 +68,7 @@ impl Engine {
             .collect()
     }
 
+    /// Masks all texts in a JSON value.
     fn masked_value(&self, tenant: &TenantId, value: Value, people: &mut Vec<String>) -> Value {
         match value {
             Value::String(text) => Value::String(self.masked(tenant, &text, people)),

@@ -1,6 +1,6 @@
-//! What a put means where memory has sessions and slots: the draft as the memory's profile takes
-//! it, the session it hangs on, the answer whose place it takes; all in one commit, tried again
-//! when somebody else answered first. It may not store anything itself.
+//! Puts into workshop memories, which have sessions and slots: the draft is adapted to the memory's
+//! profile, joins a session, and may replace the current answer of its slot. All of it is one
+//! commit, tried again after a conflict. Nothing is stored here except through that commit.
 
 mod mask;
 pub(crate) mod place;
@@ -16,20 +16,20 @@ use remem_core::{
 };
 use remem_store::{Committed, Outcome, StoreError};
 
-/// How often a put is worked out anew because a slot or session changed meanwhile.
+/// How often a put is planned anew because a slot or session has changed meanwhile.
 const TRIES: usize = 8;
 
-/// What becomes of a draft.
+/// The outcome of one draft of a put.
 pub(crate) enum Kept {
-    /// It is stored.
+    /// A new entry is stored.
     New(Box<Admitted>),
-    /// An entry says it already.
+    /// An existing entry states the same.
     Same(Box<Entry>),
 }
 
 impl Engine {
-    /// The drafts as the memory takes them; `who` says it. Personal data is masked where the
-    /// profile says so.
+    /// Adapts drafts to the memory's profile, and masks personal data where the profile requires
+    /// it.
     pub(crate) async fn shape(
         &self,
         caller: &Caller,
@@ -42,8 +42,7 @@ impl Engine {
         let policy = self.policy_of(caller);
         let shape = |mut draft: Draft| {
             if profile.non_mirror {
-                // Secrets first: a mask in the middle of one would hide it from whoever looks for
-                // it.
+                // Redact secrets first: a mask in the middle of one would hide it from detection.
                 draft.content = rules
                     .redactor()
                     .clean(&draft.content, policy.shapes)
@@ -64,14 +63,15 @@ impl Engine {
         Ok((profile, shaped))
     }
 
-    /// Whether a put needs nothing but its own row.
+    /// Whether no draft needs a session or a slot, so that each is only stored as a row.
     pub(crate) fn is_plain(drafts: &[Draft]) -> bool {
         drafts
             .iter()
             .all(|draft| draft.tier == Tier::Persistent && draft.facets.slot.is_none())
     }
 
-    /// Stores drafts that hang on a session or answer a question, at `now` or, after a race, later.
+    /// Stores drafts that join a session or have a slot, with `now` or, after a conflict, a later
+    /// instant.
     pub(crate) async fn put_placed(
         &self,
         caller: &Caller,
@@ -83,11 +83,11 @@ impl Engine {
             let batch = Batch::new(scope.tenant.clone(), now)
                 .by(caller.principal().clone())
                 .idempotent(idempotency.clone());
-            let (batch, kept) = self
+            let (batch, outcomes) = self
                 .plan_put(caller, scope, (profile, drafts), batch, now)
                 .await?;
             match self.parts.store.commit(batch).await {
-                Ok(committed) => return Ok((kept, committed)),
+                Ok(committed) => return Ok((outcomes, committed)),
                 Err(StoreError::Conflict) => now = self.now_for(&scope.tenant).await?,
                 Err(error) => return Err(error.into()),
             }
@@ -95,7 +95,8 @@ impl Engine {
         Err(StoreError::Busy.into())
     }
 
-    /// One change a draft, after whatever has to come first.
+    /// Plans a put: the session that it joins, the entries that it closes, and one change for each
+    /// draft.
     async fn plan_put(
         &self,
         caller: &Caller,
@@ -106,18 +107,18 @@ impl Engine {
     ) -> Result<(Batch, Vec<Kept>), EngineError> {
         let mut drafts = drafts.to_vec();
         if drafts.iter().any(|draft| draft.tier != Tier::Persistent) {
-            let turn = self.session_turn(scope, profile, now).await?;
+            let join = self.session_turn(scope, profile, now).await?;
             for draft in drafts
                 .iter_mut()
                 .filter(|draft| draft.tier != Tier::Persistent)
             {
-                draft.facets.session = Some(turn.session.clone());
+                draft.facets.session = Some(join.session.clone());
             }
-            batch = self.join_session(&scope.tenant, batch, turn).await?;
+            batch = self.join_session(&scope.tenant, batch, join).await?;
         }
         let mut slots = Slots::new(self, scope);
-        let mut ready = Vec::new();
-        let mut kept = Vec::new();
+        let mut planned = Vec::new();
+        let mut outcomes = Vec::new();
         let mut admissible = Vec::new();
         for draft in drafts {
             let id = self.parts.ids.entry();
@@ -128,15 +129,19 @@ impl Engine {
                         entry.id.clone(),
                         entry.visible.from,
                     );
-                    ready.push(Ready::Same(entry, evidence));
+                    planned.push(Ready::Same(entry, evidence));
                 }
                 Placed::Put { draft, close } => {
-                    for (gone, closing) in close {
-                        batch =
-                            batch.close(scope.memory_ref.clone(), gone, closing, Some(id.clone()));
+                    for (replaced, closing) in close {
+                        batch = batch.close(
+                            scope.memory_ref.clone(),
+                            replaced,
+                            closing,
+                            Some(id.clone()),
+                        );
                     }
                     admissible.push(*draft);
-                    ready.push(Ready::Put(id));
+                    planned.push(Ready::Put(id));
                 }
             }
         }
@@ -144,34 +149,36 @@ impl Engine {
             .admit(caller, scope, admissible, now)
             .await?
             .into_iter();
-        for one in ready {
-            batch = match one {
+        for put in planned {
+            batch = match put {
                 Ready::Same(entry, evidence) => {
                     let next =
                         batch.strengthen(scope.memory_ref.clone(), entry.id.clone(), evidence);
-                    kept.push(Kept::Same(entry));
+                    outcomes.push(Kept::Same(entry));
                     next
                 }
                 Ready::Put(id) => {
-                    let Some(one) = admitted.next() else { continue };
-                    kept.push(Kept::New(Box::new(one.clone())));
-                    batch.put(id, one)
+                    let Some(draft) = admitted.next() else {
+                        continue;
+                    };
+                    outcomes.push(Kept::New(Box::new(draft.clone())));
+                    batch.put(id, draft)
                 }
             };
         }
-        Ok((batch, kept))
+        Ok((batch, outcomes))
     }
 
-    /// The entries as they are kept, in the order of the drafts. On a repetition the first answer
-    /// is told again: a draft whose change stored nothing was said before.
-    pub(crate) fn kept_entries(kept: Vec<Kept>, committed: &Committed) -> Vec<Entry> {
-        let first = committed.outcomes.len().saturating_sub(kept.len());
-        let entries = kept
+    /// The entries of a put, in the order of the drafts. A replay gives the first answer again;
+    /// there, a draft whose change stored nothing was stated before.
+    pub(crate) fn kept_entries(outcomes: Vec<Kept>, committed: &Committed) -> Vec<Entry> {
+        let first = committed.outcomes.len().saturating_sub(outcomes.len());
+        let entries = outcomes
             .into_iter()
             .zip(&committed.outcomes[first..])
-            .filter_map(|(kept, outcome)| match (kept, outcome) {
-                (Kept::New(one), Outcome::Stored { id, created_at }) => Some(
-                    crate::write::entry_of(*one, id, *created_at, committed.revision),
+            .filter_map(|(put_outcome, outcome)| match (put_outcome, outcome) {
+                (Kept::New(draft), Outcome::Stored { id, created_at }) => Some(
+                    crate::write::entry_of(*draft, id, *created_at, committed.revision),
                 ),
                 (Kept::Same(entry), Outcome::Stored { id, .. }) => Some(Entry {
                     id: id.clone(),
@@ -183,7 +190,8 @@ impl Engine {
         entries.collect()
     }
 
-    /// A keyed digest of what is personal: the same everywhere in a tenant, and nobody else's.
+    /// The pseudonym of personal data: a keyed digest, the same everywhere in a tenant and
+    /// different in every other.
     pub(crate) fn pseudonym(&self, tenant: &TenantId, kind: &str, normal: &str) -> String {
         let key = blake3::keyed_hash(
             &self.parts.key.derive("remembrancer pseudonym v1"),
@@ -194,6 +202,7 @@ impl Engine {
     }
 }
 
+/// A planned change for one draft: evidence for an existing entry, or a new entry.
 enum Ready {
     Same(Box<Entry>, remem_core::Evidence),
     Put(EntryId),

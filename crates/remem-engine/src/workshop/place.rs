@@ -1,5 +1,5 @@
-//! Where a draft stands among the answers to its question: says the same as one, takes the place of
-//! one, comes before one, or stands apart. It reads slots and changes nothing; `core/conflict.rs`
+//! Placing a draft among the entries of its slot: it states the same as one, replaces one, precedes
+//! one, or is kept beside them. This reads slots and changes nothing; `remem_core::conflict`
 //! decides.
 
 use crate::engine::Engine;
@@ -14,39 +14,40 @@ use remem_core::{
 use remem_store::{Answer, EntryState};
 use std::collections::HashMap;
 
-/// Answers of one question that are looked at.
+/// Entries of one slot that are considered, at most.
 const ANSWERS_MAX: u32 = 1_000;
 
-/// What becomes of a draft.
+/// How a draft is placed among the entries of its slot.
 pub(crate) enum Placed {
-    /// An entry says it; it rests on this from now on.
+    /// An entry states the same; it gets this evidence.
     Same(Box<Entry>, Evidence),
-    /// It is stored like this, after these were closed.
+    /// The draft is stored in this form, after these entries were closed.
     Put {
         draft: Box<Draft>,
         close: Vec<(EntryId, Closing)>,
     },
 }
 
-/// The questions of a memory while a batch is planned: later drafts of it know of earlier ones.
+/// The slots of a memory while a batch is planned: later drafts of the batch take earlier ones into
+/// account.
 pub(crate) struct Slots<'a> {
     engine: &'a Engine,
     scope: &'a Scope,
     known: HashMap<String, Vec<Row>>,
 }
 
+/// An entry of a slot, or a draft that the batch puts into it.
 #[derive(Clone)]
 struct Row {
     id: EntryId,
     window: Window,
-    /// It is part of the memory, rather than history.
+    /// Whether it is live, rather than history.
     live: bool,
-    /// As stored; what this batch puts is not yet.
+    /// The entry as stored; absent for a draft of this batch.
     entry: Option<Entry>,
 }
 
-/// The name of a question inside a session: what is said there in passing takes nobody's place for
-/// good.
+/// The name of a slot inside a session: a claim made there does not replace a persistent one.
 pub(crate) fn slot_in(session: Option<&SessionId>, slot: &str) -> String {
     sabotage!(
         "a-transient-claim-takes-a-lasting-one-s-place",
@@ -58,7 +59,7 @@ pub(crate) fn slot_in(session: Option<&SessionId>, slot: &str) -> String {
     )
 }
 
-/// The same without its session.
+/// The name of a slot without its session.
 pub(crate) fn plain_slot<'a>(session: Option<&SessionId>, slot: &'a str) -> &'a str {
     session
         .and_then(|session| slot.strip_prefix(session.as_str()))
@@ -66,6 +67,7 @@ pub(crate) fn plain_slot<'a>(session: Option<&SessionId>, slot: &'a str) -> &'a 
         .unwrap_or(slot)
 }
 
+/// The normal form of what a text states about its slot.
 fn value(typology: Typology, text: &str) -> String {
     let stated = (typology == Typology::Semantic)
         .then(|| semantic_slot(text))
@@ -82,8 +84,8 @@ impl<'a> Slots<'a> {
         }
     }
 
-    /// Where the draft, to be called `id`, stands. What nobody vouches for has no slot and
-    /// contradicts nothing.
+    /// Places a draft that will have the id `id`. An untrusted draft has no slot and contradicts
+    /// nothing.
     pub async fn place(
         &mut self,
         id: &EntryId,
@@ -121,6 +123,7 @@ impl<'a> Slots<'a> {
         Ok(placed)
     }
 
+    /// The entries of a slot, read from the store once.
     async fn rows(&mut self, slot: &str, typology: Typology) -> Result<&[Row], EngineError> {
         if !self.known.contains_key(slot) {
             let answers = self
@@ -139,6 +142,7 @@ impl<'a> Slots<'a> {
         Ok(self.known.get(slot).map_or(&[], Vec::as_slice))
     }
 
+    /// Applies the placement of a draft to the slot's entries, for later drafts of the batch.
     fn learn(
         &mut self,
         id: &EntryId,
@@ -150,8 +154,8 @@ impl<'a> Slots<'a> {
         let Some(rows) = self.known.get_mut(slot) else {
             return;
         };
-        for (gone, closing) in close {
-            for row in rows.iter_mut().filter(|row| row.id == *gone) {
+        for (replaced, closing) in close {
+            for row in rows.iter_mut().filter(|row| row.id == *replaced) {
                 match closing {
                     Closing::Untrue(at) => row.window.to = Some(*at),
                     Closing::Outdated => row.live = false,
@@ -167,6 +171,7 @@ impl<'a> Slots<'a> {
     }
 }
 
+/// An entry of a slot; `None` if its text is gone.
 fn row(answer: Answer) -> Option<Row> {
     let live = match answer.state {
         EntryState::Live => true,
@@ -190,6 +195,7 @@ fn row(answer: Answer) -> Option<Row> {
     })
 }
 
+/// The validity window of a draft.
 fn window(draft: &Draft, now: Timestamp) -> Window {
     Window {
         from: draft.facets.valid_at.unwrap_or(now),
@@ -200,13 +206,14 @@ fn window(draft: &Draft, now: Timestamp) -> Window {
     }
 }
 
+/// The placement of a draft that states the same as an entry.
 fn same(row: &Row, draft: Draft) -> Placed {
     match row.entry.clone() {
         Some(entry) => {
             let evidence = entry.facets.evidence.union(&draft.facets.evidence);
             Placed::Same(Box::new(entry), evidence)
         }
-        // This very request says it twice: both are kept, the second without a question of its own.
+        // This request states the same twice: both are stored, the second one without a slot.
         None => Placed::Put {
             draft: Box::new(draft),
             close: Vec::new(),
@@ -214,7 +221,7 @@ fn same(row: &Row, draft: Draft) -> Placed {
     }
 }
 
-/// A statement among the windows of its question.
+/// Places a statement among the validity windows of its slot.
 fn state(id: &EntryId, mut draft: Draft, slot: &str, rows: &[Row], now: Timestamp) -> Placed {
     let windows: Vec<conflict::Placed<EntryId>> = rows
         .iter()
@@ -229,7 +236,7 @@ fn state(id: &EntryId, mut draft: Draft, slot: &str, rows: &[Row], now: Timestam
     match conflict::resolve(&new, &windows) {
         Placing::Same(known) => match rows.iter().find(|row| row.id == known && row.live) {
             Some(row) => same(row, draft),
-            // It was true then, and is known to have been.
+            // The statement was true once, and is stored as history already.
             None => Placed::Put {
                 draft: Box::new(draft),
                 close: Vec::new(),
@@ -242,7 +249,7 @@ fn state(id: &EntryId, mut draft: Draft, slot: &str, rows: &[Row], now: Timestam
                 draft: Box::new(draft),
                 close: close
                     .into_iter()
-                    .map(|(gone, at)| (gone, Closing::Untrue(at)))
+                    .map(|(replaced, at)| (replaced, Closing::Untrue(at)))
                     .collect(),
             }
         }
@@ -261,7 +268,7 @@ fn state(id: &EntryId, mut draft: Draft, slot: &str, rows: &[Row], now: Timestam
     }
 }
 
-/// A procedure, or a text that is its own question: there is one at a time.
+/// Places a procedure or claim, of which a slot has one at a time.
 fn succeed(mut draft: Draft, slot: &str, rows: &[Row], now: Timestamp) -> Placed {
     let active = rows.iter().find(|row| row.live);
     if let Some(row) = active
@@ -282,11 +289,11 @@ fn succeed(mut draft: Draft, slot: &str, rows: &[Row], now: Timestamp) -> Placed
                 close: Vec::new(),
             }
         }
-        Succession::Supersedes(gone) => {
+        Succession::Supersedes(replaced) => {
             draft.facets.slot = Some(slot.to_owned());
             Placed::Put {
                 draft: Box::new(draft),
-                close: vec![(gone, Closing::Outdated)],
+                close: vec![(replaced, Closing::Outdated)],
             }
         }
         Succession::Superseded(_) | Succession::Apart(_) => Placed::Put {

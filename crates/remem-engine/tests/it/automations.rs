@@ -1,5 +1,5 @@
-//! Automations on the clock: one run a tick, missed ticks become one, and nothing is lost with a
-//! process.
+//! Automations: one run for each tick, missed ticks are combined into one, and nothing is lost when
+//! a process stops.
 
 use remem_engine::registry::{self, Mode, PassReport};
 use remem_testkit::{NOON, TestEnv, TestHost};
@@ -49,9 +49,12 @@ async fn every_tick_starts_one_run_on_whichever_node() {
         (1, 0),
         "what was missed is one"
     );
-    let told = one.events("automation.fired").await;
-    assert_eq!((told.len(), one.events("run.started").await.len()), (2, 2));
-    let run = told[1].body.payload()["enqueuedRunId"]
+    let events = one.events("automation.fired").await;
+    assert_eq!(
+        (events.len(), one.events("run.started").await.len()),
+        (2, 2)
+    );
+    let run = events[1].body.payload()["enqueuedRunId"]
         .as_str()
         .unwrap()
         .to_owned();

@@ -1,4 +1,4 @@
-//! Time never runs back inside a tenant, and one tenant's time is nobody else's.
+//! Time never runs backwards inside a tenant, and the time of one tenant does not affect another.
 
 use remem_core::Draft;
 use remem_testkit::{NOON, TestEnv};

@@ -1,5 +1,5 @@
-//! Compaction of a memory: what is made, what is told, what goes, what is redacted, and that
-//! nothing is lost on the way.
+//! Compaction of a memory: which entry is made, which event is emitted, which entries end, what is
+//! redacted, and that nothing is lost in between.
 
 use remem_core::{Change, Draft, EntryId, Reason, Tier, Timestamp, Trust};
 use remem_engine::EngineError;
@@ -41,12 +41,12 @@ async fn many_become_one_that_is_there_at_once() {
     let live = host.live("m").await;
     assert_eq!(live.len(), 1);
     let output = &live[0];
-    let told = host.payloads("memory.compacted").await;
+    let payloads = host.payloads("memory.compacted").await;
     let expected = json!({
         "memoryRef": "m", "outputId": output.id.as_str(), "sourceIds": ids, "sourceCount": 40, "trigger": "host-managed",
         "byteSize": output.content.len(),
     });
-    assert_eq!(json!(told), json!([expected]));
+    assert_eq!(json!(payloads), json!([expected]));
     assert_eq!(report.detail["outputs"], json!([expected]));
     let job = &host.events("pass.started").await[0].body.payload()["jobId"];
     assert_eq!(
@@ -98,7 +98,7 @@ async fn many_become_one_that_is_there_at_once() {
             host.lineage("m", id).await.replaced_by.unwrap().as_str(),
             output.id.as_str()
         );
-        // Not even a snapshot from before finds a text: nobody held it.
+        // Not even an earlier snapshot contains a text: no run was holding it.
         let at = ReadAt::Snapshot {
             revision: remem_core::Revision(41),
             at: host.engine.now(),
@@ -139,17 +139,17 @@ async fn a_hundred_are_named_and_more_are_counted() {
         let host = TestEnv::sqlite().host().await;
         fill(&host, count).await;
         host.work("compact", "m", all()).await.unwrap();
-        let told = host.payloads("memory.compacted").await;
+        let payloads = host.payloads("memory.compacted").await;
         assert_eq!(
             (
-                told.len(),
-                told[0]["sourceIds"].is_array(),
-                &told[0]["sourceCount"]
+                payloads.len(),
+                payloads[0]["sourceIds"].is_array(),
+                &payloads[0]["sourceCount"]
             ),
             (1, named, &json!(count))
         );
         assert_eq!(
-            told[0].as_object().unwrap().contains_key("sourceIds"),
+            payloads[0].as_object().unwrap().contains_key("sourceIds"),
             named
         );
     }
@@ -190,7 +190,7 @@ async fn what_is_meant_to_last_is_left_unless_all_is_wanted() {
         texts.contains(&"Vera keeps the spare key.".to_owned())
             && texts.contains(&"Gone tomorrow.".to_owned())
     );
-    // What it made is not made into less by the next one.
+    // The next compaction does not compact its own output.
     assert_eq!(host.work("compact", "m", all()).await.unwrap().changed, 0);
 }
 
@@ -346,7 +346,8 @@ async fn a_source_that_goes_meanwhile_stops_all_of_it() {
     );
 }
 
-/// Every source is there, or an output that names it; never both, never neither.
+/// Checks that for every source either it is there or an output that names it, never both and never
+/// neither.
 async fn nothing_is_lost(host: &TestHost, ids: &[String], story: &str) {
     let live: Vec<String> = host
         .live("m")
@@ -381,7 +382,7 @@ async fn nothing_is_lost(host: &TestHost, ids: &[String], story: &str) {
     );
 }
 
-/// Two groups: more bytes than one takes.
+/// Enough entries for two groups: more bytes than one may have.
 async fn fill_two(host: &TestHost) -> Vec<String> {
     let mut ids = Vec::new();
     for n in 0..4 {

@@ -1,5 +1,5 @@
-//! Consolidation of a memory: what it merges, supersedes and leaves alone, what it tells, and that
-//! neither a crash nor another node at the same time changes what comes of it.
+//! Consolidation of a memory: what it merges, supersedes and leaves unchanged, which events it
+//! emits, and that neither a crash nor a concurrent node changes the result.
 
 use crate::common::ENDING;
 use remem_core::{Draft, Reason, Tier};
@@ -14,7 +14,7 @@ fn long(text: &str) -> String {
     format!("{text}{ENDING}")
 }
 
-/// What became of each of these entries.
+/// The state of each of these entries.
 async fn fates(host: &TestHost, ids: &[String]) -> Vec<String> {
     let mut fates = Vec::new();
     for id in ids {
@@ -202,7 +202,7 @@ async fn every_pass_says_what_it_did_also_if_that_was_nothing() {
         json!({"memoryRef": "empty", "inputCount": 0, "outputCount": 0, "mergedIds": [], "trigger": "on-demand"}),
     ];
     assert_eq!(host.payloads("agent.memory.consolidated").await, expected);
-    // More than a hundred are counted, not named.
+    // More than a hundred entries are counted, but their ids are not listed.
     for n in 0..102 {
         host.put(
             "m",
@@ -211,9 +211,9 @@ async fn every_pass_says_what_it_did_also_if_that_was_nothing() {
         .await;
     }
     host.work("consolidate", "m", json!({})).await.unwrap();
-    let told = host.payloads("agent.memory.consolidated").await;
+    let payloads = host.payloads("agent.memory.consolidated").await;
     assert_eq!(
-        told[3],
+        payloads[3],
         json!({"memoryRef": "m", "inputCount": 103, "outputCount": 1, "trigger": "on-demand"})
     );
     let newest = host.live("m").await;
@@ -252,7 +252,7 @@ async fn a_dry_run_changes_nothing() {
     );
 }
 
-/// A stream of facts, near-duplicates, traps and answers.
+/// A sequence of facts, near-duplicates, traps and answers.
 fn text(random: &mut Random) -> String {
     let who = ["Vera", "Otto", "Nadia"][random.below(3) as usize];
     if random.below(4) == 0 {
@@ -295,8 +295,8 @@ async fn whatever_comes_in_slices_ends_in_a_set_that_stays() {
             "seed {seed}"
         );
         assert_eq!(host.texts("m").await, texts);
-        // Nobody's support is lost: whatever was merged counts where it went, whatever was
-        // superseded stands by itself.
+        // No evidence is lost: a merged entry counts for the one it was merged into, a superseded
+        // one for itself.
         let mut support = 0;
         for entry in host.live("m").await {
             support += host.lineage("m", entry.id.as_str()).await.support;
@@ -331,7 +331,7 @@ async fn a_text_is_read_once() {
     assert!((1..=2).contains(&read), "the new one alone, not {read}");
 }
 
-/// Texts that keep a pass busy: merges, chains of answers, traps.
+/// Texts that give a pass much to do: merges, chains of answers, traps.
 async fn fill(host: &TestHost) -> Vec<String> {
     let mut random = Random::new(7);
     let mut ids = Vec::new();
@@ -459,8 +459,8 @@ fn ids_of(fates: &[String]) -> Vec<String> {
         .collect()
 }
 
-/// A node that slept through its lease, with a batch in hand: what it decided is refused, though it
-/// could still be done.
+/// A node that was paused for longer than its lease commits a prepared batch: it is refused, though
+/// its decisions are still valid.
 #[tokio::test]
 async fn who_slept_through_the_lease_changes_nothing_any_more() {
     let env = TestEnv::sqlite();
@@ -519,8 +519,8 @@ async fn who_slept_through_the_lease_changes_nothing_any_more() {
     );
 }
 
-/// The one that would stay is deleted right before the merge: then nothing is merged, and nothing
-/// is lost.
+/// The surviving entry is deleted right before the merge: then nothing is merged, and nothing is
+/// lost.
 #[tokio::test]
 async fn nothing_is_merged_into_what_just_went() {
     let env = TestEnv::sqlite();

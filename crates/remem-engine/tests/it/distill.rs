@@ -1,5 +1,5 @@
-//! Distillation of a memory: the same bytes for the same sources, all of it or nothing, an index
-//! that tells of it, and a model that may change the entry alone.
+//! Distillation of a memory: the same bytes for the same sources, all records or none, an index
+//! that lists it, and a model that may change only the entry.
 
 use remem_core::distill::Archive;
 use remem_core::distill::index::{Index, MARKDOWN_PATH, PATH};
@@ -96,16 +96,16 @@ async fn a_distillation_is_an_entry_an_archive_an_index_and_an_event() {
         "indexUpdated": true, "byteSize": entry.content.len(),
     });
     assert_eq!(report.detail, object(&detail));
-    let told = json!({
+    let payload = json!({
         "memoryRef": "m", "outputId": done.entry_id, "sourceIds": host.payloads("memory.compacted").await[0]["sourceIds"], "sourceCount": 20,
         "trigger": "host-managed", "byteSize": entry.content.len(),
         "distillation": {"tokenBudget": 400, "tokensUsed": done.tokens_used, "indexUpdated": true},
     });
     assert_eq!(
         json!(host.payloads("memory.compacted").await),
-        json!([told])
+        json!([payload])
     );
-    let mut named: Vec<&str> = told["sourceIds"]
+    let mut named: Vec<&str> = payload["sourceIds"]
         .as_array()
         .unwrap()
         .iter()
@@ -133,10 +133,10 @@ async fn a_distillation_is_an_entry_an_archive_an_index_and_an_event() {
         .payloads("workspace.updated")
         .await
         .iter()
-        .map(|told| told["path"].clone())
+        .map(|payload| payload["path"].clone())
         .collect();
     assert_eq!(paths, [json!(PATH), json!(MARKDOWN_PATH)]);
-    // Once more there is nothing to do: no event, no version, no entry.
+    // Repeating it does nothing: no event, no version, no entry.
     let before = host.everything(&["m"]).await;
     let again = host
         .work(
@@ -311,7 +311,7 @@ async fn what_is_a_source_of_the_next_one_is_said() {
     );
 }
 
-/// All that a distillation writes is there, or nothing of it.
+/// Checks that either all records of a distillation are there, or none.
 async fn all_or_nothing(host: &TestHost, story: &str) -> bool {
     let done = archives(host, "m").await;
     let counts = (
@@ -381,8 +381,8 @@ async fn a_store_that_fails_now_and_then_has_it_done_once() {
     assert!(injected > seeds, "the store did fail: {injected}");
 }
 
-/// Another memory of the tenant is distilled in a run, so without the lease, right before this one
-/// is written.
+/// A run distils another memory of the tenant, without the lease, right before this distillation is
+/// committed.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn two_at_once_are_both_in_the_index() {
     let env = TestEnv::sqlite();
@@ -429,7 +429,7 @@ async fn two_at_once_are_both_in_the_index() {
     );
 }
 
-/// What is deleted or forgotten right before the digest is written is not in it.
+/// A source that is deleted or forgotten right before the digest is committed is not in it.
 #[tokio::test]
 async fn a_digest_never_tells_of_what_just_went() {
     for forget in [false, true] {
@@ -527,7 +527,7 @@ async fn an_archive_whose_time_is_over_keeps_its_name_alone() {
             .any(|entry| entry.id.as_str() == old.entry_id),
         "the entry is nobody's archive"
     );
-    // It can be made again.
+    // The digest can be made again.
     assert_eq!(
         host.work("distill", "m", json!({"tokenBudget": 400}))
             .await
@@ -658,7 +658,7 @@ async fn a_model_may_change_the_entry_and_nothing_else() {
     assert!(accepted > 0, "a good answer is taken");
 }
 
-/// A change by the model never stands without its line in the ledger, wherever the process dies.
+/// A change by the model is never stored without its ledger record, wherever the process stops.
 #[tokio::test]
 async fn the_ledger_comes_with_what_it_tells_of() {
     let mut with = 0;
@@ -774,18 +774,18 @@ async fn a_run_distils_once_and_its_replay_not_at_all() {
         (300, &json!(done.entry_id))
     );
     let log = host.log(&run).await;
-    let told: Vec<&String> = log
+    let lines: Vec<&String> = log
         .iter()
         .filter(|line| line.starts_with("memory.compacted "))
         .collect();
     assert_eq!(
-        (told.len(), host.payloads("memory.compacted").await.len()),
+        (lines.len(), host.payloads("memory.compacted").await.len()),
         (1, 1),
         "{log:?}"
     );
     assert!(
-        told[0].contains("\"tokenBudget\":300") && told[0].contains("\"indexUpdated\":true"),
-        "{told:?}"
+        lines[0].contains("\"tokenBudget\":300") && lines[0].contains("\"indexUpdated\":true"),
+        "{lines:?}"
     );
     host.put("m", "Otto rented a crane.").await;
     let before = host.records(&KINDS).await;
@@ -820,7 +820,8 @@ async fn a_run_distils_once_and_its_replay_not_at_all() {
     }
 }
 
-/// A run still reads what was deleted since it began; its digest, which lasts, leaves it out.
+/// A run still reads what was deleted since it began; its digest, which is permanent, leaves it
+/// out.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_runs_digest_does_not_bring_back_what_was_deleted() {
     let host = TestEnv::sqlite().host().await;

@@ -1,5 +1,5 @@
-//! Forgetting a subject: everything about it goes, wherever it was carried to; everything else
-//! stays; the report says so; and whatever interrupts it, the next call completes it.
+//! Forgetting a subject: everything about it is erased, whatever it was copied to; everything else
+//! stays; the report lists it; and whatever interrupts a call, the next one completes it.
 
 use crate::common::ENDING;
 use remem_core::distill::index::{Index, PATH};
@@ -15,14 +15,14 @@ use serde_json::{Value, json};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// In every text about the subject, and in no other.
+/// Occurs in every text about the subject, and in no other.
 const CANARY: &str = "Quillfeather";
 
 fn about(n: usize) -> String {
     format!("{CANARY} rented warehouse {n} at harbour {}.", n * 3 + 1)
 }
 
-/// All that could hold a text: live entries, records of every kind, events.
+/// Everything that may contain a text: live entries, records of every kind, events.
 async fn all_of(host: &TestHost) -> String {
     let all = host.everything(&["m", "n", "o"]).await.join("\n");
     all + &host
@@ -46,8 +46,8 @@ struct Told {
     innocent: String,
 }
 
-/// Texts about the subject in three memories: distilled in one, merged with an innocent in another,
-/// compacted in a third.
+/// Writes texts about the subject to three memories: distilled in one, merged with an unrelated
+/// entry in another, compacted in a third.
 async fn tell(host: &TestHost) -> Told {
     let mut direct = Vec::new();
     let mut derived = Vec::new();
@@ -65,7 +65,7 @@ async fn tell(host: &TestHost) -> Told {
         .await
         .unwrap();
     derived.push(distilled.detail["outputId"].as_str().unwrap().to_owned());
-    let innocent = host
+    let merged_survivor = host
         .put("n", &format!("Otto mends the crane{ENDING}"))
         .await;
     direct.push(
@@ -94,11 +94,11 @@ async fn tell(host: &TestHost) -> Told {
     Told {
         direct,
         derived,
-        innocent,
+        innocent: merged_survivor,
     }
 }
 
-/// Forgets until the storage lets it.
+/// Repeats a forget until the storage does not fail.
 async fn insist_on_forgetting(host: &TestHost, words: &str) {
     for _ in 0..300 {
         match host.engine.forget(&host.caller, words, false).await {
@@ -115,7 +115,7 @@ async fn everything_about_the_subject_goes_and_nothing_else() {
     let env = TestEnv::sqlite();
     let host = env.host().await;
     let other = env.host_of("u").await;
-    let told = tell(&host).await;
+    let entries = tell(&host).await;
     tell(&other).await;
     let untouched = other.everything(&["m", "n", "o"]).await;
     let archive = host
@@ -150,7 +150,7 @@ async fn everything_about_the_subject_goes_and_nothing_else() {
         [format!("Otto mends the crane{ENDING}")],
         "the innocent one stands by itself again"
     );
-    assert_eq!(host.live("n").await[0].id.as_str(), told.innocent);
+    assert_eq!(host.live("n").await[0].id.as_str(), entries.innocent);
     assert!(
         host.texts("o").await.is_empty(),
         "a text that was made from both cannot be kept"
@@ -163,10 +163,10 @@ async fn everything_about_the_subject_goes_and_nothing_else() {
         Kept::Erased
     );
     for (memory, id) in [
-        ("m", &told.direct[0]),
-        ("n", &told.direct[4]),
-        ("m", &told.derived[0]),
-        ("o", &told.derived[1]),
+        ("m", &entries.direct[0]),
+        ("n", &entries.direct[4]),
+        ("m", &entries.derived[0]),
+        ("o", &entries.derived[1]),
     ] {
         assert_eq!(
             host.lineage(memory, id).await.state,
@@ -174,7 +174,8 @@ async fn everything_about_the_subject_goes_and_nothing_else() {
             "{memory}/{id}: the skeleton stays"
         );
     }
-    // The report: what a dry run said, signed, kept as it was given, and about nothing else.
+    // The report equals that of the dry run, is signed, stored as it was returned, and covers
+    // nothing else.
     let report = &forgotten.report.report;
     assert!(forgotten.changed && dry.changed && dry.report.signature.is_empty());
     let sorted = |report: &Report| {
@@ -184,10 +185,10 @@ async fn everything_about_the_subject_goes_and_nothing_else() {
     };
     assert_eq!(sorted(&dry.report.report), sorted(report));
     let mut ids: Vec<&str> = report.erased.iter().map(|one| one.id.as_str()).collect();
-    // What was compacted had no text any more.
-    let mut expected: Vec<&str> = told.direct[..5]
+    // Compacted entries had no text any more.
+    let mut expected: Vec<&str> = entries.direct[..5]
         .iter()
-        .chain(&told.derived)
+        .chain(&entries.derived)
         .map(String::as_str)
         .collect();
     ids.sort_unstable();
@@ -197,7 +198,7 @@ async fn everything_about_the_subject_goes_and_nothing_else() {
     assert_eq!(
         (report.revived.as_slice(), report.archives.as_slice()),
         (
-            &[("n".to_owned(), told.innocent)][..],
+            &[("n".to_owned(), entries.innocent)][..],
             &[archive.sha256][..]
         )
     );
@@ -218,7 +219,7 @@ async fn everything_about_the_subject_goes_and_nothing_else() {
     );
     let event = json!({"reportId": report.id, "subject": report.subject, "erased": 7, "revived": 1, "archives": 1});
     assert_eq!(host.payloads("subject.forgotten").await, [event]);
-    // Once more: nothing.
+    // Repeating it does nothing.
     let before = host.everything(&["m", "n", "o"]).await;
     let again = host
         .engine
@@ -334,8 +335,7 @@ async fn no_version_of_the_index_tells_of_it() {
     );
 }
 
-/// A digest that another memory holds too, byte for byte, is not taken out of the index with this
-/// one.
+/// Another memory has the same digest, byte for byte: its line stays in the index.
 #[tokio::test]
 async fn an_equal_archive_of_another_memory_stays() {
     let host = TestEnv::sqlite().host().await;
@@ -379,8 +379,8 @@ async fn an_equal_archive_of_another_memory_stays() {
     );
 }
 
-/// What is written about the subject while it is forgotten goes as well; who writes the index
-/// meanwhile holds nobody up.
+/// Texts written about the subject while it is being forgotten are erased as well, and a concurrent
+/// writer of the index does not prevent that.
 #[tokio::test]
 async fn what_comes_in_meanwhile_goes_too() {
     let env = TestEnv::sqlite();
@@ -449,7 +449,7 @@ async fn wherever_it_dies_the_next_call_completes_it() {
         for late in [false, true] {
             let env = TestEnv::sqlite();
             let host = env.host().await;
-            let told = tell(&host).await;
+            let entries = tell(&host).await;
             env.faults.crash_at(call, late);
             deaths += u32::from(
                 host.engine
@@ -469,7 +469,7 @@ async fn wherever_it_dies_the_next_call_completes_it() {
             assert_gone(&next, &story).await;
             assert_eq!(
                 next.live("n").await[0].id.as_str(),
-                told.innocent,
+                entries.innocent,
                 "{story}"
             );
             let kept = next
@@ -485,9 +485,13 @@ async fn wherever_it_dies_the_next_call_completes_it() {
                 "{story}: told of once, never not at all"
             );
             assert!(verify(&kept[0].to_map(), &next.engine.report_key()));
-            let told = &kept[0].report;
+            let report = &kept[0].report;
             assert_eq!(
-                (told.erased.len(), told.revived.len(), told.archives.len()),
+                (
+                    report.erased.len(),
+                    report.revived.len(),
+                    report.archives.len()
+                ),
                 (7, 1, 1),
                 "{story}: of all that was done"
             );
@@ -516,13 +520,13 @@ async fn a_store_that_fails_now_and_then_keeps_nothing_back() {
     for seed in 0..seeds {
         let env = TestEnv::sqlite();
         let host = env.host().await;
-        let told = tell(&host).await;
+        let entries = tell(&host).await;
         let failing = env.failing(seed, 50);
         insist_on_forgetting(&failing.host().await, CANARY).await;
         assert_gone(&host, &format!("seed {seed}")).await;
         assert_eq!(
             host.live("n").await[0].id.as_str(),
-            told.innocent,
+            entries.innocent,
             "seed {seed}"
         );
         injected += failing.faults.injected();
@@ -530,8 +534,7 @@ async fn a_store_that_fails_now_and_then_keeps_nothing_back() {
     assert!(injected > seeds, "the store did fail: {injected}");
 }
 
-/// Two transactions of entries that were given the subject, and a digest of them: the process dies
-/// after each.
+/// Two transactions of tagged entries, and a digest of them: the process stops after each.
 #[tokio::test]
 async fn a_long_forget_that_is_interrupted_is_completed() {
     let env = TestEnv::sqlite();
@@ -556,8 +559,7 @@ async fn a_long_forget_that_is_interrupted_is_completed() {
     host.work("distill", "m", json!({"tokenBudget": 2_000}))
         .await
         .unwrap();
-    // Every attempt gets one transaction of entries done and dies before the next, or right after
-    // it.
+    // Every attempt completes one transaction and stops before the next, or right after it.
     let mut left = vec![host.live("m").await.len()];
     for attempt in 0..10 {
         let faults = env.faults.clone();
@@ -642,18 +644,20 @@ fn reader(id: &str, entry: &str) -> Value {
 async fn replays_show_what_was_seen_and_runs_under_way_see_it_no_more() {
     let env = TestEnv::sqlite();
     let host = env.host().await;
-    let told = tell(&host).await;
-    let ended = host.run(reader("before", &told.direct[0]), json!({})).await;
+    let entries = tell(&host).await;
+    let ended = host
+        .run(reader("before", &entries.direct[0]), json!({}))
+        .await;
     assert!(
         Value::Object(ended.state.variables.clone())
             .to_string()
             .contains(CANARY)
     );
     let log = host.log(&ended).await;
-    // Of another process, which carries nothing on yet.
+    // By another process, which does not execute the run yet.
     let other = env.host().await;
     let under_way = other
-        .begin(reader("during", &told.direct[0]), json!({}))
+        .begin(reader("during", &entries.direct[0]), json!({}))
         .await;
     host.engine
         .forget(&host.caller, CANARY, false)
@@ -674,7 +678,7 @@ async fn replays_show_what_was_seen_and_runs_under_way_see_it_no_more() {
     );
 }
 
-/// On the disk, too: not in the file, not in its journal.
+/// The text is gone from the disk, too: from the file and from its journal.
 #[tokio::test]
 async fn nothing_is_left_on_the_disk() {
     let folder = tempfile::tempdir().unwrap();

@@ -1,5 +1,5 @@
-//! A write that is repeated under its key gets the answer of the first time, also when it could not
-//! be done any more: its instant has passed, or what it needed is full or gone.
+//! A write that is repeated with its idempotency key gets the first answer, even if it would no
+//! longer be possible: its instant has passed, or what it needs is full or gone.
 
 use remem_core::commitment::Delivery;
 use remem_core::proposal::Kind;

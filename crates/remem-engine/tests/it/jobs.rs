@@ -1,5 +1,5 @@
-//! Jobs: done once, wherever a process stops; cancelled within a page; taken up by the next; under
-//! a lease that lasts.
+//! Jobs: done once, wherever a process stops; cancelled within a page; claimed by the next process;
+//! under a lease that is renewed.
 
 use crate::common;
 use crate::common::scripted::{PAGES, ScriptedJobs, on_page};
@@ -134,7 +134,7 @@ async fn a_job_that_is_cancelled_stops_within_a_page() {
         JobState::Cancelled,
         "twice is as good as once"
     );
-    // One that waits is stopped at once, and one that has ended not at all.
+    // A queued job is cancelled at once, and one that has ended cannot be cancelled.
     let waiting = node.start(Some("m")).await;
     assert_eq!(
         node.engine
@@ -185,7 +185,7 @@ async fn a_process_that_stops_leaves_its_job_to_the_next() {
         (left.state, left.attempts, left.failures),
         (JobState::Queued, 1, 0)
     );
-    // At once: the lease was given back.
+    // Immediately: the lease was given back.
     on_page(|_, _| Box::pin(async { Ok(()) }));
     second.work_scripted().await.unwrap();
     let done = second.job(&job.id).await;
@@ -201,7 +201,7 @@ async fn a_process_that_stops_leaves_its_job_to_the_next() {
 
 #[tokio::test(start_paused = true)]
 async fn the_lease_lasts_as_long_as_the_work() {
-    // By the clock of the test, which only this store goes by.
+    // By the clock of the test, which only this store uses.
     let env = TestEnv::sqlite();
     let node = env.host().await;
     let other = env.host().await;
@@ -210,7 +210,7 @@ async fn the_lease_lasts_as_long_as_the_work() {
     let clock = env.clock.clone();
     let counted = refused.clone();
     on_page(move |_, page| {
-        // Two minutes in all, four times what a lease lasts.
+        // Two minutes in all, four times as long as a lease.
         clock.set(NOON.plus_ms((page as i64 + 1) * 12_000));
         let other = other.clone();
         let counted = counted.clone();
@@ -242,13 +242,16 @@ async fn the_lease_lasts_as_long_as_the_work() {
         (done.state, done.attempts, done.duration_ms()),
         (JobState::Done, 1, Some(120_000))
     );
-    let told = node.events("pass.progress").await.len() as u64;
-    assert!((5..=PAGES).contains(&told), "{told}: about every tenth");
+    let reported = node.events("pass.progress").await.len() as u64;
+    assert!(
+        (5..=PAGES).contains(&reported),
+        "{reported}: about every tenth"
+    );
 }
 
 #[tokio::test]
 async fn a_process_that_slept_through_its_time_is_not_heard() {
-    // By the clock of the test, which only this store goes by.
+    // By the clock of the test, which only this store uses.
     let env = TestEnv::sqlite();
     let sleeper = env.host().await;
     let other = env.host().await;
@@ -308,7 +311,7 @@ async fn errors_are_tried_again_and_then_given_up() {
     }
     assert_eq!(waits, [5, 10, 20, 40]);
     assert_eq!(node.job(&job.id).await.state, JobState::Failed);
-    // What cannot be is not tried again.
+    // A refused job is not tried again.
     let job = node.start(Some("m")).await;
     let details = json!({"needed": 7}).as_object().cloned().unwrap();
     on_page(move |_, _| {

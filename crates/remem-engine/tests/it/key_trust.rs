@@ -1,5 +1,5 @@
-//! No key vouches for more than it may: not by a put, a batch, an import, a run, a delivery or another
-//! key; and what it does not say never becomes a refusal.
+//! No key claims more trust than it may: not by a put, a batch, an import, a run, a delivery or
+//! another key; and an omitted claim is never refused.
 
 use remem_core::commitment::Delivery;
 use remem_core::entry::Origin;
@@ -25,7 +25,7 @@ fn request(host: &TestHost, trust: Option<Trust>, permissions: &[Permission]) ->
     }
 }
 
-/// A key with every scope (but one that the test is about, say) and a ceiling.
+/// A key with every scope except `but`, and a limit of trust.
 async fn key(host: &TestHost, trust: Option<Trust>, permissions: &[Permission]) -> Caller {
     let name = format!("key {trust:?} {}", permissions.len());
     let request = request(host, trust, permissions);
@@ -44,7 +44,7 @@ fn said(trust: Trust, text: &str) -> Draft {
     }
 }
 
-/// As a put without a `source` arrives.
+/// A draft as a put without a `source` makes it.
 fn unsaid(text: &str) -> Draft {
     Draft {
         content: text.to_owned(),
@@ -56,7 +56,7 @@ fn unsaid(text: &str) -> Draft {
 #[track_caller]
 fn is_too_high<T: std::fmt::Debug>(done: Result<T, EngineError>, most: Trust) {
     match done {
-        Err(EngineError::TrustTooHigh { most: told, .. }) => assert_eq!(told, most),
+        Err(EngineError::TrustTooHigh { most: limit, .. }) => assert_eq!(limit, most),
         other => panic!("it is not refused for its trust: {other:?}"),
     }
 }
@@ -159,7 +159,7 @@ async fn a_key_gives_no_more_trust_than_it_has() {
     assert_eq!(made(&untrusted, None).await.trust, Some(Trust::Untrusted));
     let own = made(&tool, Some(Trust::Tool)).await;
     assert_eq!(own.trust, Some(Trust::Tool));
-    // Nor does it raise one, itself included.
+    // Nor does it raise the trust of a key, itself included.
     let set = async |caller: &Caller, trust: Trust| {
         let id = own.id.as_str();
         host.engine
@@ -176,8 +176,8 @@ async fn a_key_gives_no_more_trust_than_it_has() {
     assert!(matches!(refused, Err(EngineError::Forbidden(_))));
 }
 
-/// What runs write counts as a model's. Whoever may not vouch for that starts none, in no way: what
-/// they give a run would come out as more than it went in.
+/// Runs write with the trust of a model. A key with less trust can start none, in any way: what it
+/// gave to a run would come out with more trust.
 #[tokio::test]
 async fn no_run_writes_more_than_its_starter_may() {
     let host = TestEnv::new().await.host().await;
@@ -247,7 +247,7 @@ async fn no_run_writes_more_than_its_starter_may() {
     assert_eq!(host.live("m").await.len(), 1);
 }
 
-/// What a session leaves behind, and what passes make, is believed no more than what went in.
+/// Text that sessions promote or passes derive is trusted no more than its sources.
 #[tokio::test]
 async fn nothing_that_is_made_of_it_rises_above_the_ceiling() {
     let host = TestEnv::new().await.host().await;
@@ -258,7 +258,7 @@ async fn nothing_that_is_made_of_it_rises_above_the_ceiling() {
         turn.tier = Tier::Interaction;
         turn.typology = Typology::Episodic;
         turn.facets.interaction = remem_core::InteractionId::parse(&format!("thread-{}", n % 2));
-        // It may say whose words they are; it does not vouch for it.
+        // A key may name the source of a text; that claims no trust.
         turn.metadata = json!({"speaker": "operator"}).as_object().cloned();
         let put = host.engine.put(&model, "~/ops", vec![turn], None);
         put.await.unwrap();
@@ -318,7 +318,7 @@ async fn linking_has_a_scope_of_its_own_and_keys_of_before_keep_it() {
     assert!(link(&reader, "3").await.is_err());
     let old = key(&host, None, &write).await;
     assert_eq!(link(&old, "4").await.unwrap().0, 1);
-    // Lowered, it vouches for less and links as before.
+    // A key with lowered trust may claim less, and can link actions as before.
     let engine = &host.engine;
     let id = old.principal().as_str();
     engine
@@ -328,7 +328,7 @@ async fn linking_has_a_scope_of_its_own_and_keys_of_before_keep_it() {
     let lowered = engine.authenticate("key None 2").await.unwrap();
     assert_eq!(lowered.trust_max(), Trust::Model);
     assert_eq!(link(&lowered, "5").await.unwrap().0, 1);
-    // And the answer to a delete says that the text stays.
+    // The answer to a delete says that the text is retained.
     let deleted = engine.delete(&host.caller, "m", &entry, Some("k")).await;
     assert!(deleted.unwrap().held);
     let again = engine.delete(&host.caller, "m", &entry, Some("k")).await;

@@ -1,5 +1,5 @@
-//! Values that become secrets after they were stored: no read shows them from then on, before and
-//! without the pass that takes them off the disk.
+//! Values that become secrets after they were stored: from then on no read returns them, even
+//! before the pass that removes them from the disk.
 
 use remem_core::{Draft, Permission, Seq};
 use remem_engine::heartbeats::NewHeartbeat;
@@ -9,7 +9,8 @@ use remem_testkit::{TestEnv, TestHost};
 
 const VALUE: &str = "hunter2-hunter2-late";
 
-/// Writes the value wherever texts stand beside entries; gives the entry that they hang on.
+/// Writes the value wherever texts are stored beside entries; returns the entry that they belong
+/// to.
 async fn planted(host: &TestHost) -> String {
     let tags = vec![format!("source:{VALUE}")];
     let draft = Draft {
@@ -55,7 +56,7 @@ async fn planted(host: &TestHost) -> String {
     id
 }
 
-/// What callers are shown of it, each with a name.
+/// The answers in which callers can read these texts, each with a name.
 async fn shown(host: &TestHost, id: &str) -> [(&'static str, String); 6] {
     let engine = &host.engine;
     let caller = &host.caller;

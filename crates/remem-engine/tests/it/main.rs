@@ -1,4 +1,4 @@
-//! The engine over a real store: one module a capability. Modules that open their store with
+//! The engine over a real store: one module for each capability. Modules that open their store with
 //! `storage::open` run on PostgreSQL as well, when `REMEM_TEST_STORE=postgres`.
 #![allow(
     clippy::unwrap_used,

@@ -1,5 +1,5 @@
-//! Calls of the model with a scripted one: what is taken, what is not and why, and what the ledger
-//! says about it.
+//! Calls of the model with a scripted one: which answers are used, which are not and why, and what
+//! the ledger records.
 
 use remem_core::redact::SecretValue;
 use remem_core::rewrite::{Evidence, Job};
@@ -239,7 +239,7 @@ async fn what_goes_wrong_ends_without_a_rewrite() {
 
 #[tokio::test]
 async fn a_secret_neither_leaves_nor_comes_in() {
-    // In the answer: taken out before anybody looks, and what is left does not hold.
+    // In the answer: redacted before any check, which then fails.
     let host = Host::answering(&GOOD.replace("30 euros", SECRET)).await;
     host.secret("token", SECRET).await;
     let call = host.call().await;
@@ -247,7 +247,7 @@ async fn a_secret_neither_leaves_nor_comes_in() {
         (call.why, call.rewrite.is_none()),
         ("secret_in_answer", true)
     );
-    // In the evidence: the model is not even asked.
+    // In the evidence: no request is sent to the model.
     let call = host
         .engine
         .rewrite(&tenant(), &request(&format!("Ann has the key {SECRET}.")))
@@ -259,7 +259,7 @@ async fn a_secret_neither_leaves_nor_comes_in() {
         ("secret_in_evidence", true, 1)
     );
     assert!(!body(&call).to_string().contains(SECRET));
-    // A marker that the evidence has may be kept.
+    // A redaction marker in the evidence may be copied.
     let host = Host::answering(
         r#"{"lines": [{"text": "Ann has the key [REDACTED:token].", "from": [1]}]}"#,
     )
@@ -290,7 +290,7 @@ async fn the_key_comes_from_the_vault_of_the_tenant() {
     let asked = host.model.take();
     assert_eq!(asked[0].1.as_deref(), Some("the-key-of-the-model"));
     assert!(!body(&call).to_string().contains("the-key"));
-    // Of another tenant it is not.
+    // For another tenant it is not shown.
     let other = TenantId::parse("u").unwrap();
     host.engine
         .ensure_tenant(other.clone(), remem_core::ShapePolicy::default())

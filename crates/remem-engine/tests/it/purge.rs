@@ -1,4 +1,4 @@
-//! The purge pass: ends what is over, once; and a restart with a clock that went back brings
+//! The purge pass: ends expired entries once; and a restart with a clock that went back brings
 //! nothing back.
 
 use remem_core::{Draft, Permission, Policy, TenantId, Timestamp};

@@ -1,6 +1,6 @@
-//! Search and recall through the engine, on whichever store the run is for: what is found by words
-//! and by meaning, when; what a change of the model does; that other tenants leave no trace in any
-//! figure; and the pass `embed` dying at every call.
+//! Search and recall through the engine, on whichever store the tests use: what is found by words
+//! and by meaning, and when; the effect of changing the model; that other tenants do not influence
+//! any figure; and the pass `embed` stopping at every call.
 
 use async_trait::async_trait;
 use remem_core::redact::SecretValue;
@@ -17,12 +17,12 @@ use remem_testkit::{NOON, TestEnv};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
-/// A model for tests: words that mean the same share an axis, every other word has one of its own.
+/// An embedding model for tests: synonyms share an axis, every other word has its own.
 struct Axes {
     name: &'static str,
     dimensions: usize,
     answers: AtomicBool,
-    /// Answers the first component only.
+    /// Whether it returns vectors with only the first component.
     narrow: AtomicBool,
     calls: AtomicUsize,
     seen: Mutex<Vec<String>>,
@@ -92,7 +92,7 @@ impl Embedder for Axes {
     }
 }
 
-/// A model that knows nothing: every text has a direction that has to do with its length only.
+/// A model without knowledge: a text's direction depends on its length only.
 struct Noise;
 
 #[async_trait]
@@ -215,7 +215,7 @@ async fn caller(engine: &Engine, tenant: &str) -> Caller {
     engine.authenticate(&key).await.unwrap()
 }
 
-/// Far enough apart that none lifts another.
+/// Writes entries far enough apart in time that none raises the score of another.
 async fn apart(env: &TestEnv, host: &Host, texts: &[&str]) {
     for (n, text) in texts.iter().enumerate() {
         env.clock.set(NOON.plus_ms(n as i64 * 3_600_000));
@@ -561,7 +561,7 @@ async fn hits_show_what_stands_around_them_and_what_lifted_them() {
         + parts.corroboration
         + parts.usage;
     assert!((sum - found.hits[1].score).abs() < 1e-9);
-    // What stands beside a hit is a hit only if it is one that was asked for.
+    // A neighbour of a hit counts only if it passes the filter.
     let tagged = Draft {
         content: "A hotel with a garden".to_owned(),
         tags: vec!["t".to_owned()],

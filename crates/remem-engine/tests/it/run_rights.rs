@@ -1,4 +1,4 @@
-//! A run does what the installer of its workflow may do, node by node.
+//! A run has the rights of its workflow's installer, node by node.
 
 use remem_core::commitment::Delivery;
 use remem_core::{
@@ -92,7 +92,7 @@ async fn a_run_does_nothing_that_its_installer_may_not() {
     for (type_id, config) in denied {
         let workflow =
             json!({"id": "w", "nodes": [{"id": "a", "typeId": type_id, "config": config}]});
-        // Whoever starts it: the workflow is the installer's.
+        // Whichever key starts it, the workflow has its installer's rights.
         let run = run(&host, &weak, &host.caller, workflow).await;
         let code = run.state.error.as_ref().map(|error| error.code.as_str());
         assert_eq!(
@@ -103,7 +103,7 @@ async fn a_run_does_nothing_that_its_installer_may_not() {
     }
     assert_eq!(host.texts("shared").await, ["A secret of the house."]);
     assert!(host.live("openwop/runs").await.is_empty());
-    // What the installer may do is done for a starter that may not.
+    // What the installer may do is done, even for a starter that may not.
     let write = node(json!({"memoryAction": "write", "memoryRef": "shared", "content": "y"}));
     let done = run(&host, &host.caller, &weak, write).await;
     assert_eq!(
@@ -189,7 +189,7 @@ async fn a_delivery_needs_the_right_to_start_runs() {
         .expect("rules that start nothing need no more than before");
 }
 
-/// A record as it was written before scopes were kept.
+/// A workflow's record as it was written before scopes were recorded.
 async fn without_scopes(host: &TestHost, workflow: &Value) {
     let policy = Policy::default();
     let admission = Admission {
@@ -222,7 +222,7 @@ async fn a_workflow_installed_before_acts_with_the_scopes_of_its_starter() {
     assert_eq!(failed.state.status, RunStatus::Failed);
     let done = start(&host, &host.caller, "w").await;
     assert_eq!(done.state.status, RunStatus::Completed);
-    // Timers and deliveries are the host's: nobody's scopes are there to act with.
+    // Timers and deliveries are started by the host, which has no scopes to act with.
     let delivery = Delivery {
         workflow_id: Some("w".to_owned()),
         ..Delivery::default()
@@ -248,7 +248,7 @@ async fn a_workflow_installed_before_acts_with_the_scopes_of_its_starter() {
     host.at(3_600);
     host.run_pass("fire").await;
     assert!(host.events("automation.fired").await.is_empty());
-    // Installed again, it is started.
+    // Once it is installed again, it is started.
     host.engine
         .put_workflow(&host.caller, "w", object(&write))
         .await

@@ -1,5 +1,5 @@
-//! Runs through failures: a store that fails before or after a commit, a process that goes away.
-//! Each effect happens once, the log has no gap, and there is one last event.
+//! Runs through failures: a store that fails before or after a commit, a process that stops. Each
+//! effect happens once, the log has no gap, and there is one final event.
 
 use remem_core::redact::SecretValue;
 use remem_core::run::ForkMode;
@@ -13,7 +13,7 @@ use remem_testkit::{NOON, TestEnv, TestHost, cases, wait_for, wait_until};
 use serde_json::json;
 use tokio::sync::watch;
 
-/// Until it works: what fails here is the storage.
+/// Repeats until it succeeds: what fails here is the storage.
 async fn insist<T>(mut what: impl AsyncFnMut() -> Result<T, EngineError>) -> T {
     for _ in 0..200 {
         match what().await {
@@ -25,7 +25,7 @@ async fn insist<T>(mut what: impl AsyncFnMut() -> Result<T, EngineError>) -> T {
     panic!("it never works");
 }
 
-/// Writes, reads (which commits midway), writes again, and starts a run of its own.
+/// Writes, reads (which commits midway), writes again, and runs a sub-workflow.
 fn workflow() -> serde_json::Map<String, serde_json::Value> {
     let node = |id: &str, config: serde_json::Value| json!({"id": id, "typeId": "core.identity", "config": config});
     let write = |id: &str| {
@@ -64,7 +64,7 @@ async fn start(engine: &Engine, caller: &Caller) -> Run {
         .run
 }
 
-/// What the run left, whatever happened on the way.
+/// The state that the run left, whatever failed in between.
 async fn check(engine: &Engine, caller: &Caller, id: &str, story: &str) {
     let (log, complete) = insist(async || engine.run_events(caller, id, 0).await).await;
     assert!(complete, "{story}");
@@ -126,8 +126,8 @@ async fn each_effect_happens_once_though_the_store_fails() {
                 );
                 return true;
             }
-            // A run that stands still is taken up by the pass, after a while; a lease that was not
-            // given back ends by then.
+            // The pass resumes a stalled run after a while; a lease that was not given back has
+            // ended by then.
             env.pass_leases();
             let pass = registry::find("runs").unwrap();
             let _ = engine.run_pass(pass, caller.tenant(), Mode::Apply).await;
@@ -144,7 +144,7 @@ async fn each_effect_happens_once_though_the_store_fails() {
 async fn another_process_takes_up_what_one_left() {
     let env = TestEnv::sqlite();
     let first = env.host().await;
-    // This process carries nothing on: it goes away right after it answered.
+    // This process executes nothing: it stops right after it has answered.
     let run = start(&first.engine, &first.caller).await;
     drop(first);
     let TestHost {
@@ -264,7 +264,7 @@ async fn until_ended(engine: &Engine, caller: &Caller, run: &Run) -> RunStatus {
     .await
 }
 
-/// A process that has a run in its queue finds it ended by another one.
+/// A process finds that a run in its queue was ended by another one.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_ended_run_that_waits_elsewhere_is_not_taken_up() {
     let env = TestEnv::sqlite();
@@ -292,7 +292,7 @@ async fn an_ended_run_that_waits_elsewhere_is_not_taken_up() {
     };
     let before = log().await;
 
-    // Runs are carried on in their order: when a later one has ended, this one had its turn.
+    // Runs are executed in order: when a later one has ended, this one had its turn.
     let new = NewRun {
         workflow_id: "small".to_owned(),
         ..NewRun::default()
@@ -302,7 +302,7 @@ async fn an_ended_run_that_waits_elsewhere_is_not_taken_up() {
     assert_eq!(log().await, before);
 }
 
-/// Completed or cancelled: nothing is left of what it was given, and nobody carries it on any more.
+/// Completed or cancelled: none of the run's own secrets is left, and no process executes it again.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_ended_run_stays_ended_and_keeps_no_secret() {
     for cancelled in [false, true] {
@@ -350,7 +350,7 @@ async fn an_ended_run_stays_ended_and_keeps_no_secret() {
                 .len()
         };
         let before = length().await;
-        // Whoever still has its name in hand finds that there is nothing to do.
+        // A process that still has the run in its queue finds nothing to do.
         env.clock.set(NOON.plus_ms(120_000));
         engine
             .run_pass(
@@ -360,7 +360,7 @@ async fn an_ended_run_stays_ended_and_keeps_no_secret() {
             )
             .await
             .unwrap();
-        // Runs are carried on in their order: when a later one has ended, this one had its turn.
+        // Runs are executed in order: when a later one has ended, this one had its turn.
         let new = NewRun {
             workflow_id: "small".to_owned(),
             ..NewRun::default()

@@ -1,5 +1,5 @@
-//! Schedules: one job a tick, however many nodes look and wherever one crashes; missed ticks become
-//! one.
+//! Schedules: one job for each tick, however many nodes try and wherever one crashes; missed ticks
+//! are combined into one.
 
 use crate::common;
 use crate::common::scripted::ScriptedJobs;
@@ -82,7 +82,7 @@ async fn there_is_one_job_a_tick_on_two_nodes() {
 
 #[tokio::test]
 async fn both_sides_of_a_race_for_a_tick_make_one_job() {
-    // Without the lease of the pass: what makes it one is the schedule's version.
+    // Without the lease of the pass: the schedule's version is what prevents a second job.
     let env = TestEnv::new().await;
     let one = env.host().await;
     let two = env.host().await;
@@ -113,7 +113,7 @@ async fn missed_ticks_become_one() {
         Some(NOON.plus_ms(7 * 600_000)),
         "the next one is on time"
     );
-    // One that waits already serves the next tick too.
+    // A queued job serves the next tick too.
     node.at(7 * 600);
     assert_eq!(tick(&node).await.unwrap(), 1);
     assert_eq!(node.jobs().await.len(), 1);
@@ -133,8 +133,8 @@ async fn faults_anywhere_lose_and_double_no_tick() {
         let (node, quiet) = common::failing(seed).await;
         set(&quiet, Some("m"), every("PT1H")).await;
         for n in 1..=5 {
-            // Until one activation comes to its end, and a few more that could double it; each is
-            // beyond the lease that the one before may have left behind, and all before the next
+            // Until one activation completes, and a few more that could create a second job; each
+            // is beyond the lease that the one before may have left, and all are before the next
             // tick.
             let mut ended = 0;
             let mut attempt = 0;

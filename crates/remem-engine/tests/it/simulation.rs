@@ -18,7 +18,7 @@ const STEPS: u64 = 250;
 const WORDS: [&str; 6] = ["falcon", "heron", "otter", "lynx", "badger", "vole"];
 const REFS: [&str; 2] = ["m/one", "m/two"];
 
-/// What should be there: live entries by (tenant, ref, id), and how many changes there were.
+/// The expected live entries by (tenant, ref, id), and the largest instant so far.
 #[derive(Default)]
 struct Model {
     entries: BTreeMap<(usize, usize, String), (String, Option<Timestamp>)>,
@@ -93,7 +93,7 @@ impl World {
             .await;
     }
 
-    /// A caller's way to make sure: the same key until there is an answer.
+    /// Retries with the same idempotency key until there is an answer, as a caller would.
     async fn put(&mut self, tenant: usize, memory: usize, step: u64) {
         let word = WORDS[self.random.below(6) as usize];
         let end = (self.random.below(3) == 0)
@@ -135,7 +135,7 @@ impl World {
         }
         let id = live[self.random.below(live.len() as u64) as usize].to_owned();
         let key = format!("delete-{step}");
-        // The other tenant cannot, whatever it tries.
+        // The other tenant cannot read it in any way.
         let stranger = self
             .engine
             .delete(&self.callers[1 - tenant], REFS[memory], &id, None)
@@ -178,8 +178,8 @@ impl World {
         while activations < 2 {
             match self.engine.run_pass(pass, &id, Mode::Apply).await {
                 Ok(report) => (activations, again) = (activations + 1, report.changed),
-                // It may fail on the way: the next activation goes on where it stopped. One whose
-                // lease could not be given back holds the next one up until its time has run out.
+                // An activation may fail: the next one continues. A lease that could not be given
+                // back delays the next activation until it ends.
                 Err(_) => {
                     activations = 0;
                     self.pass_time(10_000);
@@ -242,7 +242,7 @@ impl World {
         );
     }
 
-    /// Every change has its event, in order, and the data agrees with its hashes.
+    /// Checks that every change has its event, in order, and that the data agrees with its hashes.
     async fn finish(self) {
         assert!(
             self.store.injected() > 20,
@@ -290,7 +290,7 @@ impl World {
     }
 }
 
-/// Waiting costs nothing here: the runtime's own time moves on when nothing else does.
+/// Waiting takes no real time here: the runtime's paused clock advances when all tasks are idle.
 #[tokio::test(start_paused = true)]
 async fn the_host_agrees_with_the_model() {
     let all = || (1..=u64::from(cases(6, 24))).collect();

@@ -1,5 +1,5 @@
-//! What nobody vouches for is found and marked; it never stands, takes no place of what somebody
-//! vouches for, and fills no answer.
+//! Untrusted entries can be found and are marked; they never become standing entries, replace no
+//! trusted entry, and cannot fill a result.
 
 use remem_core::{Draft, Facets, Trust, Typology};
 use remem_engine::context::{RecallRequest, Recalled};
@@ -67,7 +67,7 @@ async fn what_nobody_vouches_for_never_stands() {
         assert!(recalled.text.contains(text), "{}", recalled.text);
     }
     assert!(!recalled.text.contains("wire"), "{}", recalled.text);
-    // It can still be found.
+    // The entry can still be found.
     let found = recall(&host, "~/a", "wire payments to which account").await;
     assert!(found.block.text.contains("wire payments"));
 }
@@ -207,8 +207,8 @@ async fn one_untrusted_source_fills_no_more_than_its_share_of_an_answer() {
     assert_eq!(count(&found, Trust::Model, "zebra"), 6);
     let few = search(3, None).await.unwrap();
     assert_eq!(count(&few, Trust::Untrusted, "fish"), 1);
-    let told = search(10, Some(7)).await.unwrap();
-    assert_eq!(count(&told, Trust::Untrusted, "fish"), 7);
+    let found = search(10, Some(7)).await.unwrap();
+    assert_eq!(count(&found, Trust::Untrusted, "fish"), 7);
 }
 
 #[tokio::test]

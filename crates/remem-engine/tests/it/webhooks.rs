@@ -1,5 +1,5 @@
-//! The deliver pass against recorded receivers: order, signatures, retries, dead letters, crashes,
-//! leases, walls.
+//! The deliver pass with recording receivers: order, signatures, retries, dead letters, crashes,
+//! leases, isolation.
 
 use remem_core::event::{
     CommitmentFired, HeartbeatEvaluated, HeartbeatStateChanged, NodeEnded, PredicateState, RunEnded,
@@ -151,7 +151,7 @@ fn nodes(posted: &[Posted]) -> Vec<String> {
         .collect()
 }
 
-/// As any record is made: redacted, which sealed fields survive.
+/// As any record is made: redacted, which must leave sealed fields intact.
 fn record_body(body: Value) -> RecordBody {
     let admission = Admission {
         policy: &Policy::default(),
@@ -455,7 +455,7 @@ async fn a_failure_is_tried_again_ever_later_and_then_given_up() {
         (letter.attempts, letter.error.as_str(), letter.at),
         (8, "status_500", NOON.plus_ms(at * 1_000))
     );
-    // Another attempt by hand: once more in vain, then it arrives.
+    // Redelivery by a caller: one more failure, then it succeeds.
     world.post.answer(URL, [Some(Ok(500))]);
     let again = async || {
         world
@@ -629,7 +629,7 @@ async fn two_nodes_do_not_deliver_side_by_side() {
     let (left, right) = tokio::join!(one.deliver(), two.deliver());
     assert_eq!(left.changed + right.changed, 3);
     assert_eq!(nodes(&one.post.take()), ["a", "b", "c"]);
-    // A node that slept through its time is refused: it cannot move the position.
+    // A node that was paused for longer than its lease cannot move the position.
     one.emit("run_1", &["d"]).await;
     let tenant = one.caller.tenant();
     let stale = one
@@ -850,7 +850,7 @@ async fn what_is_stored_shows_neither_secret_nor_url() {
         !stored.contains(secret) && !stored.contains("hooks.example") && !stored.contains("token"),
         "{stored}"
     );
-    // A sealed field that is moved to another webhook does not open there.
+    // A sealed field that is moved to another webhook does not decrypt there.
     let other = world.hook(URL).await.webhook.id;
     let moved = world
         .store

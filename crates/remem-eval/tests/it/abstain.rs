@@ -1,14 +1,14 @@
-//! What the figures about the probability are, worked out by hand.
+//! The measures of the probability, compared with values worked out by hand.
 
 use remem_eval::abstain::{auc, brier, tenths};
 
 #[test]
 fn figures_worked_out_by_hand() {
-    let told = [(0.9, true), (0.8, false), (0.7, true), (0.1, false)];
-    // Of four pairs three are in order.
-    assert_eq!(auc(&told), Some(0.75));
+    let predictions = [(0.9, true), (0.8, false), (0.7, true), (0.1, false)];
+    // Of four pairs three are in the right order.
+    assert_eq!(auc(&predictions), Some(0.75));
     // 0.01 + 0.64 + 0.09 + 0.01, by four.
-    assert!((brier(&told).unwrap() - 0.1875).abs() < 1e-12);
+    assert!((brier(&predictions).unwrap() - 0.1875).abs() < 1e-12);
     assert_eq!(
         auc(&[(0.5, true), (0.5, false)]),
         Some(0.5),

@@ -1,8 +1,8 @@
-//! Runs the program `remem-eval` and keeps what it printed.
+//! Runs the program `remem-eval` and captures its output.
 
 use std::process::{Command, Stdio};
 
-/// The program, without any settings of the surroundings.
+/// The program, without any settings from the environment.
 pub fn remem_eval() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_remem-eval"));
     for (name, _) in std::env::vars_os() {
@@ -14,7 +14,7 @@ pub fn remem_eval() -> Command {
     command
 }
 
-/// What a finished program printed, and its exit code.
+/// The output of a finished program, and its exit code.
 #[derive(Debug)]
 pub struct Ran {
     pub code: Option<i32>,

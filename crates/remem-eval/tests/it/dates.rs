@@ -1,4 +1,4 @@
-//! Dates as the datasets write them, and what is none.
+//! Dates as the datasets write them, and texts that are no date.
 
 use remem_core::Timestamp;
 use remem_eval::dates::{day, slashed, spoken};

@@ -1,10 +1,9 @@
-//! The fit finds a known law again, and tells no memory by itself.
+//! The fit recovers a known law, and no memory is predicted by a fit to itself.
 
 use remem_eval::abstain::{auc, brier};
 use remem_eval::fit::{Fitted, Sample, crossed, fit};
 
-/// Samples that a known law made: of every hundred with one signal, as many are relevant as it
-/// says.
+/// Samples of a known law: of every hundred with one signal, as many are relevant as it says.
 fn lawful() -> Vec<Sample> {
     let mut samples = Vec::new();
     for step in 0..20_usize {

@@ -1,4 +1,4 @@
-//! Lines of our own, and what is wrong with them when something is.
+//! Lines of the project's own format, and the errors for malformed ones.
 
 use remem_eval::cli::Unit;
 use remem_eval::dataset::Look;
@@ -70,10 +70,10 @@ fn what_is_wrong_is_told_with_its_line_and_without_what_it_says() {
         ),
         ("ferry", "not JSON"),
     ] {
-        let told = refused(line);
+        let message = refused(line);
         assert!(
-            told.starts_with("line 3: ") && told.contains(word) && !told.contains("ferry"),
-            "{told}"
+            message.starts_with("line 3: ") && message.contains(word) && !message.contains("ferry"),
+            "{message}"
         );
     }
 }

@@ -1,4 +1,4 @@
-//! A dataset taken apart into its sessions.
+//! A dataset that is split into its sessions.
 
 use remem_core::Timestamp;
 use remem_eval::dataset::{Dataset, Item, Memory, Question};

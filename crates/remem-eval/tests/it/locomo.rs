@@ -1,4 +1,4 @@
-//! A small conversation of our own, and what is wrong with it when it is.
+//! A small made-up conversation, and the errors for malformed ones.
 
 use remem_eval::cli::Unit;
 use remem_eval::dataset::Look;

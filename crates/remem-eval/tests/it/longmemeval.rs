@@ -1,4 +1,4 @@
-//! Small haystacks of our own, and what is wrong with them when something is.
+//! Small made-up haystacks, and the errors for malformed ones.
 
 use remem_eval::cli::Unit;
 use remem_eval::dataset::Look;

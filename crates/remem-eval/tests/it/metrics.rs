@@ -13,7 +13,7 @@ fn near(a: f64, b: f64) -> bool {
 
 #[test]
 fn figures_worked_out_by_hand() {
-    // Found: second and sixth place; c is missing.
+    // Found: the second and the sixth position; c is missing.
     let found = ["x", "a", "y", "z", "w", "b", "v"];
     let scores = judge(&found, &ids("a b c"), 10);
     assert!(

@@ -1,4 +1,4 @@
-//! Questions with a slip in them.
+//! Questions with a misspelt word.
 
 use remem_eval::dataset::Question;
 use remem_eval::misspell::{misspelt, without};

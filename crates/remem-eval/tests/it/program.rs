@@ -1,13 +1,13 @@
 //! Proves that `remem-eval recall` measures a real host from end to end, leaves nothing behind,
-//! says the same twice, and tells what is wrong with a dataset without telling what it says.
+//! gives the same result twice, and reports errors of a dataset without its contents.
 
 use crate::command::{Ran, remem_eval, run};
 use serde_json::{Value, json};
 use std::fs;
 use std::path::Path;
 
-/// Two memories; the third question is found by its neighbour alone, the fourth not at all, and
-/// nothing answers the fifth.
+/// Two memories; the third question is found by its neighbour alone, the fourth not at all, and the
+/// fifth has no answer.
 fn lines() -> String {
     let said = |memory: &str, id: &str, minute: u32, text: &str| json!({"memory": memory, "id": id, "text": text, "at": format!("2026-03-01T08:{minute:02}:00Z"), "session": "s1"});
     let asked = |memory: &str, question: &str, evidence: &[&str], category: &str| json!({"memory": memory, "question": question, "evidence": evidence, "category": category});
@@ -47,7 +47,7 @@ fn recall(home: &Path, dataset: &Path, more: &[&str]) -> Ran {
         .args(more))
 }
 
-/// A place for everything, and the dataset.
+/// A temporary folder, and the dataset in it.
 fn home() -> (tempfile::TempDir, std::path::PathBuf) {
     let home = tempfile::tempdir().unwrap();
     fs::create_dir(home.path().join("scratch")).unwrap();
@@ -64,11 +64,11 @@ fn table(report: &Value, title: &str) -> Vec<Value> {
         .clone()
 }
 
-/// What is known beforehand of the figures for `lines`.
+/// The figures for `lines` that are known beforehand.
 fn assert_figures(report: &Value) {
     let found = &table(report, "Recall")[0];
-    // Three of the four that have evidence are found: by words, by words, beside what the words
-    // found.
+    // Three of the four questions with evidence are found: two by words, one beside an entry that
+    // the words found.
     assert_eq!(
         (&found["way"], &found["questions"], &found["recall@10"]),
         (&json!("lexical"), &json!(4), &json!(0.75))

@@ -1,4 +1,4 @@
-//! The part of the door that is about commitments, what was observed, and heartbeats.
+//! The part of the memory API for commitments, observations and heartbeats.
 
 use super::{EngineDoor, fail, invalid};
 use async_trait::async_trait;
@@ -18,67 +18,67 @@ use remem_wire::commitment::{
 use remem_wire::heartbeat::{HeartbeatDoc, HeartbeatList, HeartbeatPut};
 use remem_wire::time::Instant;
 
-/// The answer to a new commitment.
+/// The answer to a request to create a commitment.
 #[derive(Clone, Debug)]
 pub struct MadeCommitment {
-    /// The commitment.
     pub commitment: CommitmentDoc,
-    /// There was such a one before.
+    /// Whether an earlier request had created this commitment already.
     pub replayed: bool,
 }
 
-/// Every operation on commitments and heartbeats, as one caller.
+/// Commitments, observations and heartbeats, on behalf of one caller.
 #[async_trait]
 pub trait CommitmentDoor: Send + Sync {
-    /// A page of commitments, in the order of what happens next.
+    /// Returns a page of commitments, the one that happens next first.
     async fn commitments(&self, query: CommitmentsQuery) -> Result<CommitmentList, Failure>;
-    /// One commitment.
+    /// Returns one commitment by its id.
     async fn commitment(&self, id: &str) -> Result<CommitmentDoc, Failure>;
-    /// Why there is a commitment.
+    /// Returns a commitment with the words that it was read from and the version of the rules.
     async fn explain_commitment(&self, id: &str) -> Result<CommitmentWhy, Failure>;
-    /// When a commitment fired.
+    /// Returns a page of the times that a commitment fired at, oldest first.
     async fn commitment_fires(&self, id: &str, query: FiresQuery) -> Result<FireList, Failure>;
-    /// Makes a commitment.
+    /// Creates a commitment and stores its text as an entry of the memory.
     async fn create_commitment(
         &self,
         memory_ref: &str,
         new: CommitmentCreate,
         key: Option<&str>,
     ) -> Result<MadeCommitment, Failure>;
-    /// It is meant.
+    /// Arms a pending commitment, which waits to be confirmed.
     async fn confirm_commitment(&self, id: &str) -> Result<CommitmentDoc, Failure>;
-    /// It is not wanted any more.
+    /// Cancels a commitment, so that it never fires again.
     async fn cancel_commitment(&self, id: &str) -> Result<CommitmentDoc, Failure>;
-    /// Not now, but then.
+    /// Postpones a commitment to another time; a pending one becomes armed.
     async fn snooze_commitment(
         &self,
         id: &str,
         snooze: CommitmentSnooze,
     ) -> Result<CommitmentDoc, Failure>;
-    /// Tells a memory's commitments what was seen.
+    /// Reports an observation to the commitments of a memory; those that wait for it fire.
     async fn observe(
         &self,
         memory_ref: &str,
         observation: Observation,
     ) -> Result<ObservationAnswer, Failure>;
-    /// How promises are read out of a memory, or out of all that have no rules of their own.
+    /// Returns the rules by which commitments are recognised in the texts of a memory, or, without
+    /// a `memory_ref`, of every memory that has no rules of its own.
     async fn commitment_rules(
         &self,
         memory_ref: Option<&str>,
     ) -> Result<CommitmentRulesDoc, Failure>;
-    /// Sets that.
+    /// Sets the rules of a memory, or, without a `memory_ref`, of every memory without its own.
     async fn put_commitment_rules(
         &self,
         memory_ref: Option<&str>,
         put: CommitmentRulesPut,
     ) -> Result<CommitmentRulesDoc, Failure>;
-    /// The tenant's heartbeats.
+    /// Returns the heartbeats of the caller's tenant.
     async fn heartbeats(&self) -> Result<HeartbeatList, Failure>;
-    /// One heartbeat.
+    /// Returns one heartbeat and the result of its last check.
     async fn heartbeat(&self, id: &str) -> Result<HeartbeatDoc, Failure>;
-    /// Sets a heartbeat.
+    /// Creates or replaces a heartbeat.
     async fn put_heartbeat(&self, id: &str, put: HeartbeatPut) -> Result<HeartbeatDoc, Failure>;
-    /// Takes a heartbeat away.
+    /// Removes a heartbeat by its id.
     async fn remove_heartbeat(&self, id: &str) -> Result<(), Failure>;
 }
 
@@ -117,7 +117,7 @@ impl CommitmentDoor for EngineDoor {
             .await
             .map_err(fail)?;
         Ok(CommitmentList {
-            commitments: explained.into_iter().map(doc).collect(),
+            commitments: explained.into_iter().map(commitment_doc).collect(),
             next_cursor: page.next,
         })
     }
@@ -126,7 +126,7 @@ impl CommitmentDoor for EngineDoor {
         self.engine
             .explain_commitment(&self.caller, id)
             .await
-            .map(doc)
+            .map(commitment_doc)
             .map_err(fail)
     }
 
@@ -141,7 +141,7 @@ impl CommitmentDoor for EngineDoor {
         let [sentence, cue, condition_words] =
             words.map_or([None, None, None], |words| words.map(Some));
         Ok(CommitmentWhy {
-            commitment: doc(found),
+            commitment: commitment_doc(found),
             rules,
             sentence,
             cue,
@@ -200,17 +200,17 @@ impl CommitmentDoor for EngineDoor {
             .await
             .map_err(fail)?;
         Ok(MadeCommitment {
-            commitment: self.told(created.info).await?,
+            commitment: self.explained(created.info).await?,
             replayed: created.replayed,
         })
     }
 
     async fn confirm_commitment(&self, id: &str) -> Result<CommitmentDoc, Failure> {
-        self.change(id, Changed::Confirm).await
+        self.change_commitment(id, Changed::Confirm).await
     }
 
     async fn cancel_commitment(&self, id: &str) -> Result<CommitmentDoc, Failure> {
-        self.change(id, Changed::Cancel).await
+        self.change_commitment(id, Changed::Cancel).await
     }
 
     async fn snooze_commitment(
@@ -218,7 +218,8 @@ impl CommitmentDoor for EngineDoor {
         id: &str,
         snooze: CommitmentSnooze,
     ) -> Result<CommitmentDoc, Failure> {
-        self.change(id, Changed::Snooze(snooze.until.0)).await
+        self.change_commitment(id, Changed::Snooze(snooze.until.0))
+            .await
     }
 
     async fn observe(
@@ -313,26 +314,28 @@ impl CommitmentDoor for EngineDoor {
 }
 
 impl EngineDoor {
-    async fn change(&self, id: &str, change: Changed) -> Result<CommitmentDoc, Failure> {
+    async fn change_commitment(&self, id: &str, change: Changed) -> Result<CommitmentDoc, Failure> {
         let changed = self
             .engine
             .change_commitment(&self.caller, id, change)
             .await
             .map_err(fail)?;
-        self.told(changed).await
+        self.explained(changed).await
     }
 
-    async fn told(&self, info: CommitmentInfo) -> Result<CommitmentDoc, Failure> {
+    /// Converts a commitment; its text is read from the entry that it was recognised in.
+    async fn explained(&self, info: CommitmentInfo) -> Result<CommitmentDoc, Failure> {
         self.engine
             .explain(&self.caller, info)
             .await
-            .map(doc)
+            .map(commitment_doc)
             .map_err(fail)
     }
 }
 
-/// What was meant is the sentence; of one that a caller made, all that was said.
-fn doc(found: Explanation) -> CommitmentDoc {
+/// Converts an explained commitment. The text of one that was recognised is its sentence; the text
+/// of one that a caller created is the whole entry.
+fn commitment_doc(found: Explanation) -> CommitmentDoc {
     let Explanation { info, entry, words } = found;
     let untrusted = entry.as_ref().is_some_and(fence::is_untrusted);
     let text = words
@@ -359,16 +362,16 @@ fn rules_doc(rules: CommitmentRules) -> CommitmentRulesDoc {
     }
 }
 
-fn heartbeat_doc(one: Heartbeat) -> HeartbeatDoc {
+fn heartbeat_doc(heartbeat: Heartbeat) -> HeartbeatDoc {
     HeartbeatDoc {
-        id: one.id,
-        memory_ref: one.memory_ref,
-        key: one.key,
-        tag: one.tag,
-        every_seconds: u32::try_from(one.every_ms / 1_000).unwrap_or(u32::MAX),
-        enabled: one.enabled,
-        holds: one.holds,
-        last_status: one.last_status,
-        last_at: one.last_at.map(|ms| Instant(Timestamp(ms))),
+        id: heartbeat.id,
+        memory_ref: heartbeat.memory_ref,
+        key: heartbeat.key,
+        tag: heartbeat.tag,
+        every_seconds: u32::try_from(heartbeat.every_ms / 1_000).unwrap_or(u32::MAX),
+        enabled: heartbeat.enabled,
+        holds: heartbeat.holds,
+        last_status: heartbeat.last_status,
+        last_at: heartbeat.last_at.map(|ms| Instant(Timestamp(ms))),
     }
 }

@@ -1,4 +1,5 @@
-//! What reads of entries share: which entries are meant, and what is shown beside them.
+//! The part that all reads of entries share: the filter that selects entries, and the choice of
+//! metadata and facets in the answer.
 
 use super::invalid;
 use remem_core::{Entry, InteractionId, Rejection, SessionId};
@@ -8,23 +9,22 @@ use remem_wire::memory::EntryList;
 use remem_wire::workshop::{EntryFacets, TierName, TypologyName};
 use remem_wire::{Failure, MemoryEntry, Problem};
 
-/// What is shown beside entries.
+/// The choice of the optional parts of an entry that an answer shows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Include {
-    /// The caller's own JSON.
+    /// The JSON object that the writer stored with the entry.
     pub metadata: bool,
-    /// Tier, kind, window and so on.
+    /// Tier, kind, validity window and the other properties of workshop memory.
     pub facets: bool,
 }
 
 impl Include {
-    /// Everything.
     pub const ALL: Include = Include {
         metadata: true,
         facets: true,
     };
 
-    /// Reads a list such as `metadata,facets`.
+    /// Parses a comma-separated list such as `metadata,facets`.
     pub fn parse(text: Option<&str>) -> Result<Include, Failure> {
         let mut include = Include::default();
         for name in text.into_iter().flat_map(|text| text.split(',')) {
@@ -42,7 +42,7 @@ impl Include {
         Ok(include)
     }
 
-    /// One entry.
+    /// Converts an entry, with the parts that are included.
     pub fn beside(self, entry: Entry) -> EntryBeside {
         let facets = self.facets.then(|| EntryFacets::from(&entry));
         EntryBeside {
@@ -52,7 +52,7 @@ impl Include {
         }
     }
 
-    /// Several entries.
+    /// Converts several entries; metadata and facets go into maps by entry id.
     pub fn list(self, entries: Vec<Entry>) -> EntryList {
         let mut answer = EntryList::default();
         for EntryBeside {
@@ -73,20 +73,20 @@ impl Include {
     }
 }
 
-/// The conditions that workshop memory adds to a read; `places` are session and chat thread.
+/// Returns the filter for the conditions that workshop memory adds to a read: tier, kind, session
+/// and interaction (chat thread).
 pub(super) fn filter(
     tier: Option<TierName>,
     typology: Option<TypologyName>,
-    places: (Option<&str>, Option<&str>),
+    session_and_interaction: (Option<&str>, Option<&str>),
 ) -> Result<Filter, Failure> {
     let malformed =
         |field| move || Failure::from(Problem::Rejected(Rejection::MalformedName { field }));
-    let session = places
-        .0
+    let (session, interaction) = session_and_interaction;
+    let session = session
         .map(|name| SessionId::parse(name).ok_or_else(malformed("session")))
         .transpose()?;
-    let interaction = places
-        .1
+    let interaction = interaction
         .map(|name| InteractionId::parse(name).ok_or_else(malformed("interaction")))
         .transpose()?;
     Ok(Filter {

@@ -1,5 +1,5 @@
-//! The part of the door that tells where entries come from and makes them forgotten: subjects,
-//! reports, lineage, archives.
+//! The part of the memory API for forgetting and provenance: subjects, erasure reports, lineage and
+//! archives.
 
 use super::{EngineDoor, fail};
 use async_trait::async_trait;
@@ -16,35 +16,39 @@ use remem_wire::time::Instant;
 use remem_wire::{Failure, ImportEntry, Problem, PutEntry};
 use serde_json::{Map, Value};
 
-/// Forgetting and lineage, as one caller.
+/// Forgetting, lineage and archives, on behalf of one caller.
 #[async_trait]
 pub trait ForgetDoor: Send + Sync {
-    /// Forgets a subject in all memories of the tenant.
+    /// Erases everything about a subject in all memories of the tenant.
     async fn forget(&self, request: ForgetRequest) -> Result<ForgetAnswer, Failure>;
-    /// A page of reports.
+    /// Returns a page of erasure reports in short, oldest first.
     async fn erasures(&self, query: ErasuresQuery) -> Result<ErasureList, Failure>;
-    /// One report, as it was signed.
+    /// Returns one erasure report as it was signed.
     async fn erasure(&self, id: &str) -> Result<Map<String, Value>, Failure>;
-    /// What an entry was made from and what was made from it.
+    /// Returns the entries that an entry was made from and those that were made from it.
     async fn lineage(&self, memory_ref: &str, id: &str) -> Result<EntryLineage, Failure>;
-    /// The archives of a memory.
+    /// Returns the archives that distillations of a memory wrote, oldest first.
     async fn archives(&self, memory_ref: &str) -> Result<ArchiveList, Failure>;
-    /// The bytes of one archive.
+    /// Returns the bytes of one archive.
     async fn archive(&self, memory_ref: &str, sha256: &str) -> Result<String, Failure>;
 }
 
 impl EngineDoor {
-    /// What a put brings; its subjects leave their words here.
+    /// Converts an entry to be put. The plain text of its subjects goes no further than here: the
+    /// draft holds keyed digests of them.
     pub(crate) fn draft(&self, mut entry: PutEntry) -> Result<Draft, Failure> {
-        let words = entry.take_subjects().map_err(Problem::Rejected)?;
-        let subjects = self.engine.subjects(&self.caller, &words).map_err(fail)?;
+        let subject_texts = entry.take_subjects().map_err(Problem::Rejected)?;
+        let subjects = self
+            .engine
+            .subjects(&self.caller, &subject_texts)
+            .map_err(fail)?;
         Ok(Draft {
             subjects,
             ..entry.into_draft().map_err(Problem::Rejected)?
         })
     }
 
-    /// What an import brings.
+    /// Converts an entry to be imported, with keyed digests in place of its subjects.
     pub(crate) fn import_draft(&self, mut entry: ImportEntry) -> Result<Draft, Failure> {
         let given = self
             .engine
@@ -116,7 +120,7 @@ impl ForgetDoor for EngineDoor {
             .await
             .map_err(fail)?;
         Ok(ArchiveList {
-            archives: found.into_iter().map(info).collect(),
+            archives: found.into_iter().map(archive_info).collect(),
         })
     }
 
@@ -135,8 +139,8 @@ impl ForgetDoor for EngineDoor {
 
 fn summary(signed: SignedReport) -> ErasureInfo {
     let report = signed.report;
-    // What was in memories of single users is counted, not named.
-    let count = |length: usize, own: u64| length as u64 + own;
+    // A report lists ids only for shared memories; in memories of single users it counts.
+    let count = |listed: usize, in_user_memories: u64| listed as u64 + in_user_memories;
     let counts = ErasureCounts {
         erased: count(report.erased.len(), report.own.erased),
         revived: count(report.revived.len(), report.own.revived),
@@ -159,18 +163,18 @@ pub(super) fn relative(related: Related) -> Relative {
     }
 }
 
-fn info(one: Distilled) -> ArchiveInfo {
+fn archive_info(archive: Distilled) -> ArchiveInfo {
     let at = |ms: i64| Instant(Timestamp(ms));
     ArchiveInfo {
-        sha256: one.sha256,
-        entry_id: one.entry_id,
-        created_at: at(one.at),
-        source_count: one.source_count,
-        from: at(one.span.0),
-        to: at(one.span.1),
-        token_budget: one.budget,
-        tokens_used: one.tokens_used,
-        topics: one.topics,
-        erased: one.erased,
+        sha256: archive.sha256,
+        entry_id: archive.entry_id,
+        created_at: at(archive.at),
+        source_count: archive.source_count,
+        from: at(archive.span.0),
+        to: at(archive.span.1),
+        token_budget: archive.budget,
+        tokens_used: archive.tokens_used,
+        topics: archive.topics,
+        erased: archive.erased,
     }
 }

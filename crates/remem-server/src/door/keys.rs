@@ -1,4 +1,4 @@
-//! Keys on the wire, and who a caller is by them.
+//! Translates key records, and the identity that a key or token proves, between engine and wire.
 
 use super::{EngineDoor, fail};
 use remem_core::{Permission, PrincipalId, Rejection, Trust};
@@ -8,11 +8,12 @@ use remem_wire::admin::{KeyChange, KeyCreate, KeyCreated, KeyInfo, TenantQuery, 
 use remem_wire::time::Instant;
 use remem_wire::{Failure, Problem};
 
+/// Returns the scope names of permissions: on the wire a permission is called a scope.
 fn scopes(permissions: &[Permission]) -> Vec<String> {
     permissions.iter().map(|p| p.as_str().to_owned()).collect()
 }
 
-/// The permissions that scopes name.
+/// Returns the permissions that scope names stand for.
 fn permissions(scopes: &[String]) -> Result<Vec<Permission>, Problem> {
     let limit = Permission::ALL.len() as u64;
     let actual = scopes.len() as u64;
@@ -29,7 +30,7 @@ fn permissions(scopes: &[String]) -> Result<Vec<Permission>, Problem> {
     permissions.map_err(|_| Problem::UnknownScope)
 }
 
-/// A key, without the key.
+/// Converts the record of a key, which does not hold the key itself.
 pub(super) fn key_info(record: &KeyRecord) -> KeyInfo {
     KeyInfo {
         id: record.id.as_str().to_owned(),
@@ -45,7 +46,7 @@ pub(super) fn key_info(record: &KeyRecord) -> KeyInfo {
     }
 }
 
-/// What a caller's key or token proved.
+/// Converts the identity and rights that a caller's key or token proved.
 pub(super) fn whoami(proven: keys::Whoami) -> Whoami {
     Whoami {
         tenant: proven.tenant.as_str().to_owned(),
@@ -68,7 +69,7 @@ fn principal(name: Option<&str>) -> Result<Option<PrincipalId>, Failure> {
 }
 
 impl EngineDoor {
-    /// Makes a key.
+    /// Creates a key for the tenant that the request names, or for the caller's own.
     pub(super) async fn make_key(&self, request: KeyCreate) -> Result<KeyCreated, Failure> {
         let request = KeyRequest {
             tenant: self.tenant(&request.tenant)?,
@@ -89,7 +90,7 @@ impl EngineDoor {
         })
     }
 
-    /// Changes what a key may vouch for.
+    /// Changes the highest trust that a key may vouch for.
     pub(super) async fn set_key(
         &self,
         query: TenantQuery,

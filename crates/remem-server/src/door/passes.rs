@@ -1,4 +1,4 @@
-//! The part of the door that is about passes, their jobs and their schedules.
+//! The part of the memory API for passes, their jobs and their schedules.
 
 use super::{EngineDoor, fail, invalid};
 use async_trait::async_trait;
@@ -13,36 +13,37 @@ use remem_wire::pass::{
 use remem_wire::time::Instant;
 use remem_wire::{Failure, Problem};
 
-/// Every operation on passes, as one caller.
+/// Passes, jobs and schedules, on behalf of one caller.
 #[async_trait]
 pub trait PassDoor: Send + Sync {
-    /// The passes and how they are doing.
+    /// Returns every pass with its last run, its jobs and when it is due next.
     async fn passes(&self) -> Result<PassList, Failure>;
-    /// Runs a pass: one over the host once and at once, one over memories as a job.
+    /// Runs a pass. One over a tenant runs once, while the caller waits; one over memories is
+    /// started as a job.
     async fn run_pass(
         &self,
         name: &str,
         run: PassRun,
         key: Option<&str>,
     ) -> Result<PassRan, Failure>;
-    /// A page of jobs, newest first.
+    /// Returns a page of jobs, newest first.
     async fn jobs(&self, query: JobsQuery) -> Result<JobList, Failure>;
-    /// One job.
+    /// Returns one job and its progress.
     async fn job(&self, id: &str) -> Result<JobDoc, Failure>;
-    /// Stops a job.
+    /// Cancels a job: at once if it is queued, with its next page if it is running.
     async fn cancel_job(&self, id: &str) -> Result<JobDoc, Failure>;
-    /// The schedules of all passes.
+    /// Returns the tenant's schedules of all passes.
     async fn schedules(&self) -> Result<ScheduleList, Failure>;
-    /// One schedule.
+    /// Returns the schedule of a pass over one memory, or over all of the tenant's.
     async fn schedule(&self, pass: &str, query: ScheduleQuery) -> Result<ScheduleDoc, Failure>;
-    /// Sets a schedule.
+    /// Creates or replaces the schedule of a pass.
     async fn put_schedule(
         &self,
         pass: &str,
         query: ScheduleQuery,
         put: SchedulePut,
     ) -> Result<ScheduleDoc, Failure>;
-    /// Takes a schedule away.
+    /// Removes the schedule of a pass.
     async fn remove_schedule(&self, pass: &str, query: ScheduleQuery) -> Result<(), Failure>;
 }
 
@@ -85,7 +86,7 @@ impl PassDoor for EngineDoor {
         self.engine
             .run_pass(pass, self.caller.tenant(), mode)
             .await
-            .map(|report| PassRan::Done(answer(report)))
+            .map(|report| PassRan::Done(pass_answer(report)))
             .map_err(fail)
     }
 
@@ -105,12 +106,12 @@ impl PassDoor for EngineDoor {
         let state = state
             .map(|state| JobState::parse(&state).ok_or_else(unknown))
             .transpose()?;
-        let named = |id: &String| {
+        let is_job_id = |id: &String| {
             id.starts_with("job_")
                 && id.len() <= 64
                 && id.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_')
         };
-        if after.as_ref().is_some_and(|after| !named(after)) {
+        if after.as_ref().is_some_and(|after| !is_job_id(after)) {
             return Err(invalid("after", "must be the nextAfter of an earlier page"));
         }
         let (jobs, more) = self
@@ -242,7 +243,7 @@ impl EngineDoor {
     }
 }
 
-fn answer(report: PassReport) -> PassAnswer {
+fn pass_answer(report: PassReport) -> PassAnswer {
     PassAnswer {
         examined: report.examined,
         changed: report.changed,
@@ -289,7 +290,7 @@ fn pass_info(overview: PassOverview) -> PassInfo {
                 here.filter(|_| ended.is_none())
                     .and_then(|status| status.report)
             })
-            .map(answer),
+            .map(pass_answer),
         last_job: ended.map(job_doc),
         running: running.map(job_doc),
         queued,

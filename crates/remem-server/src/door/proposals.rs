@@ -1,5 +1,5 @@
-//! The part of the door for what is under review, what was installed from it, and what the clock
-//! starts.
+//! The part of the memory API for proposals, the artifacts installed from them, traces of tool
+//! calls, and automations.
 
 use super::{EngineDoor, fail, invalid};
 use async_trait::async_trait;
@@ -19,74 +19,75 @@ use remem_wire::proposal::{
 use remem_wire::time::Instant;
 use serde_json::{Map, Value};
 
-/// What came of a decision.
+/// The result of applying, approving or overriding a proposal.
 #[derive(Clone)]
 pub struct Decided {
-    /// The proposal as it is now.
+    /// The proposal after the decision.
     pub proposal: Proposal,
-    /// Others have to approve it first.
+    /// Whether it is not installed yet because it needs the approval of others.
     pub waits: bool,
 }
 
-/// Proposals and automations, as one caller.
+/// Proposals and automations, on behalf of one caller.
 #[async_trait]
 pub trait ReviewDoor: Send + Sync {
-    /// A page of proposals.
+    /// Returns a page of proposals, oldest first.
     async fn proposals(&self, query: ProposalsQuery) -> Result<ProposalList, Failure>;
-    /// One of them.
+    /// Returns one proposal with the artifact of its newest revision.
     async fn proposal(&self, id: &str) -> Result<Proposal, Failure>;
-    /// Its revisions.
+    /// Returns the revisions of a proposal with their digests.
     async fn proposal_revisions(&self, id: &str) -> Result<ProposalRevisions, Failure>;
-    /// The gate of its newest revision.
+    /// Returns the approval gate of a proposal's newest revision.
     async fn proposal_gate(&self, id: &str) -> Result<ProposalGate, Failure>;
-    /// Puts a draft under review; answers whether an earlier request did.
+    /// Submits a draft for review. The flag is true if an earlier request with the same idempotency
+    /// key had submitted it.
     async fn submit_proposal(
         &self,
         request: ProposalSubmit,
         key: Option<&str>,
     ) -> Result<(Proposal, bool), Failure>;
-    /// Changes a proposal.
+    /// Adds a revision to a proposal.
     async fn revise_proposal(&self, id: &str, request: ProposalPatch) -> Result<Proposal, Failure>;
-    /// Turns one down.
+    /// Rejects a proposal for good.
     async fn reject_proposal(&self, id: &str) -> Result<Proposal, Failure>;
-    /// Puts one away.
+    /// Archives a proposal that was not applied.
     async fn archive_proposal(&self, id: &str) -> Result<Proposal, Failure>;
-    /// Applies one, or asks for it.
+    /// Installs a proposal, or opens its gate where that takes approvals.
     async fn apply_proposal(&self, id: &str, request: ProposalDecision)
     -> Result<Decided, Failure>;
-    /// Approves one whose gate is open.
+    /// Approves a proposal whose gate is open.
     async fn approve_proposal(
         &self,
         id: &str,
         request: ProposalDecision,
     ) -> Result<Decided, Failure>;
-    /// Goes past the quorum.
+    /// Installs a proposal without its quorum, where the host allows it.
     async fn override_proposal(
         &self,
         id: &str,
         request: ProposalOverride,
     ) -> Result<Decided, Failure>;
-    /// What was installed.
+    /// Returns the artifacts that were installed from proposals.
     async fn installed_artifacts(&self) -> Result<InstalledArtifacts, Failure>;
-    /// Keeps a trace of tools.
+    /// Stores the sequence of tools that an agent called, so that routines can be found.
     async fn record_trace(&self, request: TraceCreate) -> Result<TraceCreated, Failure>;
-    /// The automations.
+    /// Returns the automations of the caller's tenant.
     async fn automations(&self) -> Result<AutomationList, Failure>;
-    /// One of them.
+    /// Returns one automation by its id.
     async fn automation(&self, id: &str) -> Result<AutomationDoc, Failure>;
-    /// Sets one; answers whether it is new.
+    /// Creates or replaces an automation. The flag is true if it is new.
     async fn put_automation(
         &self,
         id: &str,
         request: Map<String, Value>,
     ) -> Result<(AutomationDoc, bool), Failure>;
-    /// Pauses one, or lets it go on.
+    /// Pauses or resumes an automation.
     async fn enable_automation(&self, id: &str, enabled: bool) -> Result<AutomationDoc, Failure>;
-    /// Takes one away.
+    /// Removes an automation; runs that it started continue.
     async fn remove_automation(&self, id: &str) -> Result<(), Failure>;
 }
 
-fn kind(text: &str) -> Result<Kind, Failure> {
+fn parse_kind(text: &str) -> Result<Kind, Failure> {
     Kind::parse(text).ok_or_else(|| {
         invalid(
             "kind",
@@ -95,7 +96,7 @@ fn kind(text: &str) -> Result<Kind, Failure> {
     })
 }
 
-fn state(text: &str) -> Result<State, Failure> {
+fn parse_state(text: &str) -> Result<State, Failure> {
     State::parse(text).ok_or_else(|| {
         invalid(
             "state",
@@ -105,7 +106,7 @@ fn state(text: &str) -> Result<State, Failure> {
 }
 
 impl EngineDoor {
-    fn shown(&self, shown: Shown) -> Proposal {
+    fn proposal_doc(&self, shown: Shown) -> Proposal {
         let proposal = shown.proposal;
         let tenant = self.caller.tenant().as_str().to_owned();
         Proposal {
@@ -133,14 +134,14 @@ impl EngineDoor {
         }
     }
 
-    fn decided(&self, applied: Applied) -> Decided {
+    fn decision(&self, applied: Applied) -> Decided {
         match applied {
             Applied::Installed(shown) => Decided {
-                proposal: self.shown(*shown),
+                proposal: self.proposal_doc(*shown),
                 waits: false,
             },
             Applied::Waiting(shown, _) => Decided {
-                proposal: self.shown(*shown),
+                proposal: self.proposal_doc(*shown),
                 waits: true,
             },
         }
@@ -151,8 +152,8 @@ impl EngineDoor {
 impl ReviewDoor for EngineDoor {
     async fn proposals(&self, query: ProposalsQuery) -> Result<ProposalList, Failure> {
         let query = ProposalQuery {
-            state: query.state.as_deref().map(state).transpose()?,
-            kind: query.kind.as_deref().map(kind).transpose()?,
+            state: query.state.as_deref().map(parse_state).transpose()?,
+            kind: query.kind.as_deref().map(parse_kind).transpose()?,
             after: query.cursor,
             limit: query.limit,
         };
@@ -166,7 +167,10 @@ impl ReviewDoor for EngineDoor {
             .await
             .map_err(fail)?;
         Ok(ProposalList {
-            proposals: found.into_iter().map(|shown| self.shown(shown)).collect(),
+            proposals: found
+                .into_iter()
+                .map(|shown| self.proposal_doc(shown))
+                .collect(),
             next_cursor,
         })
     }
@@ -175,7 +179,7 @@ impl ReviewDoor for EngineDoor {
         self.engine
             .proposal(&self.caller, id)
             .await
-            .map(|shown| self.shown(shown))
+            .map(|shown| self.proposal_doc(shown))
             .map_err(fail)
     }
 
@@ -185,15 +189,15 @@ impl ReviewDoor for EngineDoor {
             .proposal_revisions(&self.caller, id)
             .await
             .map_err(fail)?;
-        let revision = |one: remem_engine::proposals::Revision| ProposalRevision {
-            number: one.number,
-            artifact_digest: one.sha256,
-            author: one.author,
-            created_at: Instant(one.at),
-            artifact: one.artifact,
+        let revision_doc = |revision: remem_engine::proposals::Revision| ProposalRevision {
+            number: revision.number,
+            artifact_digest: revision.sha256,
+            author: revision.author,
+            created_at: Instant(revision.at),
+            artifact: revision.artifact,
         };
         Ok(ProposalRevisions {
-            revisions: found.into_iter().map(revision).collect(),
+            revisions: found.into_iter().map(revision_doc).collect(),
         })
     }
 
@@ -201,7 +205,7 @@ impl ReviewDoor for EngineDoor {
         self.engine
             .proposal_gate(&self.caller, id)
             .await
-            .map(gate)
+            .map(gate_doc)
             .map_err(fail)
     }
 
@@ -218,7 +222,7 @@ impl ReviewDoor for EngineDoor {
             source_run_ids: source_runs,
         } = request;
         let new = NewProposal {
-            kind: kind(&of)?,
+            kind: parse_kind(&of)?,
             title,
             rationale,
             artifact,
@@ -229,7 +233,7 @@ impl ReviewDoor for EngineDoor {
             .submit_proposal(&self.caller, new, key)
             .await
             .map_err(fail)?;
-        Ok((self.shown(shown), replayed))
+        Ok((self.proposal_doc(shown), replayed))
     }
 
     async fn revise_proposal(&self, id: &str, request: ProposalPatch) -> Result<Proposal, Failure> {
@@ -248,7 +252,7 @@ impl ReviewDoor for EngineDoor {
         self.engine
             .revise_proposal(&self.caller, id, revise)
             .await
-            .map(|shown| self.shown(shown))
+            .map(|shown| self.proposal_doc(shown))
             .map_err(fail)
     }
 
@@ -256,7 +260,7 @@ impl ReviewDoor for EngineDoor {
         self.engine
             .reject_proposal(&self.caller, id)
             .await
-            .map(|shown| self.shown(shown))
+            .map(|shown| self.proposal_doc(shown))
             .map_err(fail)
     }
 
@@ -264,7 +268,7 @@ impl ReviewDoor for EngineDoor {
         self.engine
             .archive_proposal(&self.caller, id)
             .await
-            .map(|shown| self.shown(shown))
+            .map(|shown| self.proposal_doc(shown))
             .map_err(fail)
     }
 
@@ -277,7 +281,7 @@ impl ReviewDoor for EngineDoor {
             .engine
             .apply_proposal(&self.caller, id, request.artifact_digest.as_deref())
             .await;
-        applied.map(|applied| self.decided(applied)).map_err(fail)
+        applied.map(|applied| self.decision(applied)).map_err(fail)
     }
 
     async fn approve_proposal(
@@ -289,7 +293,7 @@ impl ReviewDoor for EngineDoor {
             .engine
             .approve_proposal(&self.caller, id, request.artifact_digest.as_deref())
             .await;
-        applied.map(|applied| self.decided(applied)).map_err(fail)
+        applied.map(|applied| self.decision(applied)).map_err(fail)
     }
 
     async fn override_proposal(
@@ -306,7 +310,7 @@ impl ReviewDoor for EngineDoor {
             .engine
             .override_proposal(&self.caller, id, &reason, note, artifact_digest.as_deref())
             .await;
-        applied.map(|applied| self.decided(applied)).map_err(fail)
+        applied.map(|applied| self.decision(applied)).map_err(fail)
     }
 
     async fn installed_artifacts(&self) -> Result<InstalledArtifacts, Failure> {
@@ -315,13 +319,13 @@ impl ReviewDoor for EngineDoor {
             .installed_artifacts(&self.caller)
             .await
             .map_err(fail)?;
-        let artifact = |one: Installed| InstalledArtifact {
-            reference: one.reference,
-            artifact: one.artifact,
-            artifact_digest: one.sha256,
-            proposal_id: one.proposal,
-            revision: one.revision,
-            installed_at: Instant(one.at),
+        let artifact = |installed: Installed| InstalledArtifact {
+            reference: installed.reference,
+            artifact: installed.artifact,
+            artifact_digest: installed.sha256,
+            proposal_id: installed.proposal,
+            revision: installed.revision,
+            installed_at: Instant(installed.at),
         };
         Ok(InstalledArtifacts {
             installed: found.into_iter().map(artifact).collect(),
@@ -354,7 +358,7 @@ impl ReviewDoor for EngineDoor {
     async fn automations(&self) -> Result<AutomationList, Failure> {
         let found = self.engine.automations(&self.caller).await.map_err(fail)?;
         Ok(AutomationList {
-            automations: found.into_iter().map(automation).collect(),
+            automations: found.into_iter().map(automation_doc).collect(),
         })
     }
 
@@ -362,7 +366,7 @@ impl ReviewDoor for EngineDoor {
         self.engine
             .automation(&self.caller, id)
             .await
-            .map(automation)
+            .map(automation_doc)
             .map_err(fail)
     }
 
@@ -376,14 +380,14 @@ impl ReviewDoor for EngineDoor {
             .put_automation(&self.caller, id, &request)
             .await
             .map_err(fail)?;
-        Ok((automation(info), new))
+        Ok((automation_doc(info), new))
     }
 
     async fn enable_automation(&self, id: &str, enabled: bool) -> Result<AutomationDoc, Failure> {
         self.engine
             .enable_automation(&self.caller, id, enabled)
             .await
-            .map(automation)
+            .map(automation_doc)
             .map_err(fail)
     }
 
@@ -395,7 +399,7 @@ impl ReviewDoor for EngineDoor {
     }
 }
 
-fn gate(gate: Gate) -> ProposalGate {
+fn gate_doc(gate: Gate) -> ProposalGate {
     ProposalGate {
         id: gate.id,
         proposal_id: gate.proposal,
@@ -419,7 +423,7 @@ fn gate(gate: Gate) -> ProposalGate {
     }
 }
 
-fn automation(info: AutomationInfo) -> AutomationDoc {
+fn automation_doc(info: AutomationInfo) -> AutomationDoc {
     let map = info.automation.to_map();
     let (workflow_id, agent_id) = match info.automation.target {
         Target::Workflow(id) => (Some(id), None),

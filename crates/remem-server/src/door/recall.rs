@@ -1,5 +1,5 @@
-//! The part of the door that finds again: search, the block for a model, lists within a budget, and
-//! how far vectors have been made.
+//! The retrieval part of the memory API: search, recall (one block of text for a model), lists
+//! within a budget of tokens, and the progress of embeddings.
 
 use super::entries::filter;
 use super::{EngineDoor, Include, fail, invalid, revision};
@@ -20,25 +20,26 @@ use remem_wire::recall::{
 use remem_wire::time::Instant;
 use remem_wire::{Failure, MemoryEntry};
 
-/// Tokens of a block whose request names none.
-const BUDGET: u64 = 800;
+/// Token budget of a recall whose request names none.
+const DEFAULT_TOKEN_BUDGET: u64 = 800;
 
-/// Every operation that finds, as one caller.
+/// Search, recall and the state of embeddings, on behalf of one caller.
 #[async_trait]
 pub trait RecallDoor: Send + Sync {
-    /// Entries that answer a query.
+    /// Returns the entries that answer a query, best first.
     async fn search(
         &self,
         memory_ref: &str,
         request: SearchRequest,
     ) -> Result<SearchAnswer, Failure>;
-    /// The block for a question.
+    /// Returns one text within a budget of tokens: what a model should know before it answers the
+    /// question.
     async fn recall(
         &self,
         memory_ref: &str,
         request: RecallRequest,
     ) -> Result<RecallAnswer, Failure>;
-    /// How far vectors have been made.
+    /// Returns how many entries have embeddings, of which models, and which model serves searches.
     async fn embeddings(&self) -> Result<EmbeddingStatus, Failure>;
 }
 
@@ -82,7 +83,7 @@ impl RecallDoor for EngineDoor {
         memory_ref: &str,
         request: RecallRequest,
     ) -> Result<RecallAnswer, Failure> {
-        let budget = request.token_budget.unwrap_or(BUDGET);
+        let budget = request.token_budget.unwrap_or(DEFAULT_TOKEN_BUDGET);
         let standing = request.standing.unwrap_or(true);
         let search = engine_search(SearchRequest {
             query: request.query,
@@ -133,41 +134,41 @@ impl RecallDoor for EngineDoor {
     }
 
     async fn embeddings(&self) -> Result<EmbeddingStatus, Failure> {
-        let told = self.engine.embeddings(&self.caller).await.map_err(fail)?;
+        let status = self.engine.embeddings(&self.caller).await.map_err(fail)?;
         let share = |thousandths: u64| thousandths as f64 / 1_000.0;
         Ok(EmbeddingStatus {
-            current: told.current.map(|(name, dimensions)| EmbeddingModel {
+            current: status.current.map(|(name, dimensions)| EmbeddingModel {
                 name,
                 dimensions: dimensions as u64,
             }),
-            serving: told.serving,
-            texts: told.texts,
-            vectors: told
+            serving: status.serving,
+            texts: status.texts,
+            vectors: status
                 .vectors
                 .into_iter()
                 .map(|(model, entries)| EmbeddingCount { model, entries })
                 .collect(),
-            comparison: told.comparison.map(|one| EmbeddingComparison {
-                overlap: share(one.overlap),
-                agreement: share(one.agreement),
-                questions: one.questions,
-                passed: one.passed,
+            comparison: status.comparison.map(|comparison| EmbeddingComparison {
+                overlap: share(comparison.overlap),
+                agreement: share(comparison.agreement),
+                questions: comparison.questions,
+                passed: comparison.passed,
             }),
         })
     }
 }
 
 fn engine_search(request: SearchRequest) -> Result<EngineSearch, Failure> {
-    let places = (request.session.as_deref(), request.interaction.as_deref());
+    let session_and_interaction = (request.session.as_deref(), request.interaction.as_deref());
     Ok(EngineSearch {
-        mode: mode(request.mode.as_deref())?,
-        time: time(request.time.as_deref())?,
+        mode: parse_mode(request.mode.as_deref())?,
+        time: parse_time_use(request.time.as_deref())?,
         limit: request.limit,
         filter: Filter {
             tags: request.tags,
             created_from: request.created_from.map(|t| t.0),
             created_to: request.created_to.map(|t| t.0),
-            ..filter(request.tier, request.typology, places)?
+            ..filter(request.tier, request.typology, session_and_interaction)?
         },
         at_least: revision(request.at_least.as_deref())?,
         as_of: request.as_of.map(|t| t.0),
@@ -175,12 +176,13 @@ fn engine_search(request: SearchRequest) -> Result<EngineSearch, Failure> {
         per_source: request.per_source,
         abstain: request.abstain,
         query: request.query,
-        // Who looks for words wants entries that hold them, not those beside them.
+        // A lexical search returns only entries that hold the words of the query, so neighbours of
+        // good hits get no bonus.
         no_context: matches!(request.mode.as_deref(), Some("lexical" | "filter")),
     })
 }
 
-fn mode(name: Option<&str>) -> Result<Mode, Failure> {
+fn parse_mode(name: Option<&str>) -> Result<Mode, Failure> {
     match name {
         None | Some("hybrid") => Ok(Mode::Hybrid),
         Some("lexical" | "filter") => Ok(Mode::Lexical),
@@ -192,7 +194,7 @@ fn mode(name: Option<&str>) -> Result<Mode, Failure> {
     }
 }
 
-fn time(name: Option<&str>) -> Result<TimeUse, Failure> {
+fn parse_time_use(name: Option<&str>) -> Result<TimeUse, Failure> {
     match name {
         Some("prefer") => Ok(TimeUse::Prefer),
         None | Some("filter") => Ok(TimeUse::Filter),
@@ -207,7 +209,8 @@ fn search_hit(hit: Hit, include: Include, explain: bool) -> SearchHit {
         metadata,
         facets,
     } = include.beside(hit.entry);
-    let beside = |entries: Vec<remem_core::Entry>| entries.iter().map(MemoryEntry::from).collect();
+    let neighbours =
+        |entries: Vec<remem_core::Entry>| entries.iter().map(MemoryEntry::from).collect();
     let parts = explain.then(|| score_parts(hit.parts));
     SearchHit {
         entry,
@@ -215,8 +218,8 @@ fn search_hit(hit: Hit, include: Include, explain: bool) -> SearchHit {
         metadata,
         facets,
         parts,
-        before: beside(hit.before),
-        after: beside(hit.after),
+        before: neighbours(hit.before),
+        after: neighbours(hit.after),
     }
 }
 
@@ -243,14 +246,14 @@ fn score_parts(parts: EngineParts) -> ScoreParts {
     }
 }
 
-/// A list within a budget: its tokens, and what its entries are to be relevant for, if not the
-/// newest are wanted.
+/// The budget of a list: the number of tokens, and the query that its entries are ranked for. With
+/// no query the newest entries are listed.
 pub(super) struct Budget {
     tokens: u64,
     query: Option<String>,
 }
 
-/// What a list is to keep within, if it is to.
+/// Reads the budget of a list from its query; `None` for a list that is paged instead.
 pub(super) fn budget(query: &ListQuery) -> Result<Option<Budget>, Failure> {
     let relevance = match query.rank.as_deref() {
         None | Some("recency") => false,
@@ -258,12 +261,12 @@ pub(super) fn budget(query: &ListQuery) -> Result<Option<Budget>, Failure> {
         Some(_) => return Err(invalid("rank", "must be recency or relevance")),
     };
     let Some(tokens) = query.token_budget else {
-        let asked = if query.rank.is_some() {
+        let needs_budget = if query.rank.is_some() {
             Some("rank")
         } else {
             query.query.is_some().then_some("query")
         };
-        return asked.map_or(Ok(None), |field| {
+        return needs_budget.map_or(Ok(None), |field| {
             Err(invalid(field, "requires tokenBudget"))
         });
     };
@@ -284,6 +287,7 @@ pub(super) fn budget(query: &ListQuery) -> Result<Option<Budget>, Failure> {
 }
 
 impl EngineDoor {
+    /// Lists whole entries that fit the budget together, and the ids of those that exceed it alone.
     pub(super) async fn list_within(
         &self,
         memory_ref: &str,
@@ -291,7 +295,8 @@ impl EngineDoor {
         budget: Budget,
         include: Include,
     ) -> Result<EntryList, Failure> {
-        // 0 is the cap, as it is of every list; within a budget that is the engine's to say.
+        // In every list a limit of 0 asks for the host's maximum. Within a budget that maximum is
+        // another one, which the engine applies to a request without a limit.
         let list = ListRequest {
             limit: list.limit.filter(|limit| *limit > 0),
             ..list

@@ -1,5 +1,5 @@
-//! The part of the door that is about workshop memory: answers to a question, sessions, actions,
-//! retention, rules, profiles.
+//! The part of the memory API for workshop memory: slots, sessions, action links, retention, rules
+//! of worlds, and profiles.
 
 use super::forget::relative;
 use super::{EngineDoor, Written, fail};
@@ -17,64 +17,64 @@ use remem_wire::workshop::{
 };
 use remem_wire::{Failure, MemoryEntry, Problem};
 
-/// Workshop memory, as one caller.
+/// Workshop memory, on behalf of one caller.
 #[async_trait]
 pub trait WorkshopDoor: Send + Sync {
-    /// Every answer to a question, oldest first.
+    /// Returns every entry that has answered the question of a slot, oldest first.
     async fn history(
         &self,
         memory_ref: &str,
         slot: &str,
         query: SlotQuery,
     ) -> Result<SlotHistory, Failure>;
-    /// Says that the answer to a question is no longer true, with no other in its place.
+    /// Ends the validity of a slot's current answer, with no other in its place.
     async fn retract(
         &self,
         memory_ref: &str,
         slot: &str,
         query: SlotQuery,
     ) -> Result<Written<()>, Failure>;
-    /// The sessions of a memory.
+    /// Returns the sessions of a memory, the open one first, then the newest.
     async fn sessions(&self, memory_ref: &str) -> Result<SessionList, Failure>;
-    /// Ends the open session of a memory.
+    /// Closes the open session of a memory: promotes what outlasts it and ends the rest.
     async fn close_session(&self, memory_ref: &str) -> Result<SessionDoc, Failure>;
-    /// Ends a chat thread.
+    /// Closes an interaction (a chat thread) of a memory.
     async fn close_interaction(
         &self,
         memory_ref: &str,
         interaction: &str,
     ) -> Result<InteractionClosed, Failure>;
-    /// Notes that an action rests on an entry.
+    /// Records that an action rests on an entry, so that the entry's text is held for audits.
     async fn link_action(
         &self,
         memory_ref: &str,
         id: &str,
         link: LinkPut,
     ) -> Result<Written<Linked>, Failure>;
-    /// Everything that is known about an entry but its text.
+    /// Returns the state, lineage and action links of an entry, without its text.
     async fn audit(&self, memory_ref: &str, id: &str) -> Result<EntryAudit, Failure>;
-    /// What holds the entries that are kept.
+    /// Counts entries by tier, kind and retention state.
     async fn retention(&self, query: RetentionQuery) -> Result<RetentionStatus, Failure>;
-    /// Writes one rule of a world.
+    /// Creates or replaces one rule of a world.
     async fn put_rule(
         &self,
         world: &str,
         id: &str,
         rule: RulePut,
     ) -> Result<Written<RulesWritten>, Failure>;
-    /// Writes several rules of a world, all or none.
+    /// Creates or replaces several rules of a world in one transaction: all or none.
     async fn put_rules(
         &self,
         world: &str,
         rules: RulesPut,
     ) -> Result<Written<RulesWritten>, Failure>;
-    /// Takes a rule away.
+    /// Deletes one rule of a world.
     async fn delete_rule(&self, world: &str, id: &str) -> Result<Written<()>, Failure>;
-    /// A page of the rules of a world.
+    /// Returns a page of the rules of a world by name.
     async fn rules(&self, world: &str, query: RulesQuery) -> Result<RuleList, Failure>;
-    /// Whether a text restates a rule.
+    /// Returns the rule that a text restates, if there is one.
     async fn check_rule(&self, world: &str, check: RuleCheck) -> Result<RuleChecked, Failure>;
-    /// How the agents of which memories remember.
+    /// Returns the profiles of the host with the patterns of memory names that each applies to.
     async fn profiles(&self) -> Result<ProfileList, Failure>;
 }
 
@@ -301,10 +301,10 @@ impl WorkshopDoor for EngineDoor {
     async fn profiles(&self) -> Result<ProfileList, Failure> {
         let mut profiles: Vec<ProfileDoc> = Vec::new();
         for (pattern, profile) in self.engine.profiles(&self.caller).map_err(fail)?.all() {
-            // The two that are always there hold for whatever no pattern names: users' own
-            // memories, and the tenant's.
-            let standard = if profiles.is_empty() { "*" } else { "~/*" };
-            let name = pattern.unwrap_or(standard).to_owned();
+            // Two profiles always exist and have no pattern: the first applies to every shared
+            // memory that no pattern matches, the second to every such memory of one user.
+            let default_pattern = if profiles.is_empty() { "*" } else { "~/*" };
+            let name = pattern.unwrap_or(default_pattern).to_owned();
             match profiles
                 .iter_mut()
                 .find(|doc| pattern.is_some() && doc.name == profile.name)
@@ -342,7 +342,7 @@ impl EngineDoor {
     }
 }
 
-/// A question, or what it is called inside a session.
+/// Returns the stored name of a slot: a slot of one session has the session's name before its own.
 fn slot_name(slot: &str, query: SlotQuery) -> Result<String, Failure> {
     let Some(session) = query.session else {
         return Ok(slot.to_owned());

@@ -1,4 +1,4 @@
-//! Agents: the inventory, as OpenWOP names it, and installing.
+//! Endpoints of agents: the inventory as OpenWOP defines it, install and remove.
 
 use super::extract::{JsonBody, Ref};
 use super::{Answer, json};
@@ -8,28 +8,28 @@ use axum::response::IntoResponse;
 use remem_wire::ErrorBody;
 use remem_wire::agent::{AgentInstall, AgentInventory, AgentInventoryEntry};
 
-/// The agents that are installed for the tenant and for the whole host, by name.
+/// Lists the agents that are installed for the tenant and for the whole host, by name.
 #[utoipa::path(get, path = "/v1/agents", tag = "agents", responses((status = 200, body = AgentInventory)))]
-pub(super) async fn list_agents(door: EngineDoor) -> Answer {
-    json(StatusCode::OK, &door.agents().await?)
+pub(super) async fn list_agents(api: EngineDoor) -> Answer {
+    json(StatusCode::OK, &api.agents().await?)
 }
 
-/// One installed agent.
+/// Returns one installed agent.
 #[utoipa::path(get, path = "/v1/agents/{agentId}", tag = "agents", params(("agentId" = String, Path)),
     responses((status = 200, body = AgentInventoryEntry), (status = 404, body = ErrorBody)))]
-pub(super) async fn get_agent(door: EngineDoor, Ref(id): Ref) -> Answer {
-    json(StatusCode::OK, &door.agent(&id).await?)
+pub(super) async fn get_agent(api: EngineDoor, Ref(id): Ref) -> Answer {
+    json(StatusCode::OK, &api.agent(&id).await?)
 }
 
-/// Install an agent for the tenant, or replace its own of the same name.
+/// Installs an agent for the tenant, or replaces the tenant's agent of the same name.
 #[utoipa::path(post, path = "/v1/host/remembrancer/agents", tag = "agents", request_body = AgentInstall,
     responses((status = 201, body = AgentInventoryEntry), (status = 200, body = AgentInventoryEntry, description = "It replaced one"),
         (status = 422, body = ErrorBody)))]
 pub(super) async fn install_agent(
-    door: EngineDoor,
+    api: EngineDoor,
     JsonBody(body): JsonBody<AgentInstall>,
 ) -> Answer {
-    let installed = door.install_agent(body).await?;
+    let installed = api.install_agent(body).await?;
     json(
         if installed.replaced {
             StatusCode::OK
@@ -40,10 +40,10 @@ pub(super) async fn install_agent(
     )
 }
 
-/// Remove an agent that the tenant installed.
+/// Removes an agent that the tenant installed.
 #[utoipa::path(delete, path = "/v1/host/remembrancer/agents/{agentId}", tag = "agents", params(("agentId" = String, Path)),
     responses((status = 204), (status = 404, body = ErrorBody)))]
-pub(super) async fn remove_agent(door: EngineDoor, Ref(id): Ref) -> Answer {
-    door.remove_agent(&id).await?;
+pub(super) async fn remove_agent(api: EngineDoor, Ref(id): Ref) -> Answer {
+    api.remove_agent(&id).await?;
     Ok(StatusCode::NO_CONTENT.into_response())
 }

@@ -1,4 +1,4 @@
-//! Automations: what the clock starts. Set, pause, resume, remove.
+//! Endpoints of automations, which start runs by the clock: list, get, set, pause, resume, remove.
 
 use super::extract::{JsonBody, Ref};
 use super::{Answer, json};
@@ -9,30 +9,30 @@ use remem_wire::ErrorBody;
 use remem_wire::automation::{AutomationDoc, AutomationList};
 use serde_json::{Map, Value};
 
-/// The tenant's automations.
+/// Lists the automations of the caller's tenant.
 #[utoipa::path(get, path = "/v1/host/remembrancer/automations", tag = "automations", responses((status = 200, body = AutomationList)))]
-pub(super) async fn list_automations(door: EngineDoor) -> Answer {
-    json(StatusCode::OK, &door.automations().await?)
+pub(super) async fn list_automations(api: EngineDoor) -> Answer {
+    json(StatusCode::OK, &api.automations().await?)
 }
 
-/// One automation.
+/// Returns one automation by its id.
 #[utoipa::path(get, path = "/v1/host/remembrancer/automations/{automationId}", tag = "automations",
     params(("automationId" = String, Path)), responses((status = 200, body = AutomationDoc), (status = 404, body = ErrorBody)))]
-pub(super) async fn get_automation(door: EngineDoor, Ref(id): Ref) -> Answer {
-    json(StatusCode::OK, &door.automation(&id).await?)
+pub(super) async fn get_automation(api: EngineDoor, Ref(id): Ref) -> Answer {
+    json(StatusCode::OK, &api.automation(&id).await?)
 }
 
-/// Set an automation, or replace the one of this name. It begins to count now.
+/// Creates an automation, or replaces the one of this id. Its schedule counts from now.
 #[utoipa::path(put, path = "/v1/host/remembrancer/automations/{automationId}", tag = "automations",
     params(("automationId" = String, Path)), request_body = Object,
     responses((status = 201, body = AutomationDoc), (status = 200, body = AutomationDoc, description = "It replaced one"),
         (status = 422, body = ErrorBody)))]
 pub(super) async fn put_automation(
-    door: EngineDoor,
+    api: EngineDoor,
     Ref(id): Ref,
     JsonBody(body): JsonBody<Map<String, Value>>,
 ) -> Answer {
-    let (doc, new) = door.put_automation(&id, body).await?;
+    let (doc, new) = api.put_automation(&id, body).await?;
     json(
         if new {
             StatusCode::CREATED
@@ -43,24 +43,24 @@ pub(super) async fn put_automation(
     )
 }
 
-/// Take an automation away. Runs that it started go on.
+/// Removes an automation. Runs that it started continue.
 #[utoipa::path(delete, path = "/v1/host/remembrancer/automations/{automationId}", tag = "automations",
     params(("automationId" = String, Path)), responses((status = 204), (status = 404, body = ErrorBody)))]
-pub(super) async fn remove_automation(door: EngineDoor, Ref(id): Ref) -> Answer {
-    door.remove_automation(&id).await?;
+pub(super) async fn remove_automation(api: EngineDoor, Ref(id): Ref) -> Answer {
+    api.remove_automation(&id).await?;
     Ok(StatusCode::NO_CONTENT.into_response())
 }
 
-/// Pause an automation.
+/// Pauses an automation until it is resumed.
 #[utoipa::path(post, path = "/v1/host/remembrancer/automations/{automationId}/pause", tag = "automations",
     params(("automationId" = String, Path)), responses((status = 200, body = AutomationDoc), (status = 404, body = ErrorBody)))]
-pub(super) async fn pause_automation(door: EngineDoor, Ref(id): Ref) -> Answer {
-    json(StatusCode::OK, &door.enable_automation(&id, false).await?)
+pub(super) async fn pause_automation(api: EngineDoor, Ref(id): Ref) -> Answer {
+    json(StatusCode::OK, &api.enable_automation(&id, false).await?)
 }
 
-/// Let a paused automation go on.
+/// Resumes a paused automation.
 #[utoipa::path(post, path = "/v1/host/remembrancer/automations/{automationId}/resume", tag = "automations",
     params(("automationId" = String, Path)), responses((status = 200, body = AutomationDoc), (status = 404, body = ErrorBody)))]
-pub(super) async fn resume_automation(door: EngineDoor, Ref(id): Ref) -> Answer {
-    json(StatusCode::OK, &door.enable_automation(&id, true).await?)
+pub(super) async fn resume_automation(api: EngineDoor, Ref(id): Ref) -> Answer {
+    json(StatusCode::OK, &api.enable_automation(&id, true).await?)
 }

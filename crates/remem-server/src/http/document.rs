@@ -1,5 +1,5 @@
-//! What the OpenAPI document says of every operation alike, so that no handler has to: how a
-//! request can be refused, and how long its lists may be.
+//! Adds to the OpenAPI document the parts that are alike for every operation, so that no handler
+//! has to repeat them: the error responses, and the limits of lists and maps in requests.
 
 use remem_core::admission::SUBJECTS_MAX;
 use remem_core::webhook::EVENTS_MAX;
@@ -11,14 +11,15 @@ use std::collections::BTreeSet;
 use utoipa::openapi::path::{Operation, Parameter, ParameterIn, PathItem};
 use utoipa::openapi::{Content, OpenApi, Ref, RefOr, Response};
 
-/// The document as clients need it.
+/// Returns the document with the error responses of every operation, and with path templates in
+/// OpenAPI's syntax.
 pub(super) fn complete(mut document: OpenApi) -> OpenApi {
     let paths = std::mem::take(&mut document.paths.paths);
     document.paths.paths = paths
         .into_iter()
         .map(|(template, item)| {
             (
-                plain(&template),
+                openapi_template(&template),
                 sabotage!(
                     "refusals-are-not-in-the-document",
                     with_refusals(item),
@@ -30,8 +31,8 @@ pub(super) fn complete(mut document: OpenApi) -> OpenApi {
     document
 }
 
-/// How long a list of a request may be, by its schema and field. The engine checks it; this tells
-/// callers.
+/// Returns the maximum length of a list in a request, by its schema and field. The engine enforces
+/// the limits; here they are documented for callers.
 fn items_max(schema: &str, field: &str, policy: &Policy) -> Option<usize> {
     let entries_max = policy.batch_entries_max;
     Some(match (schema, field) {
@@ -48,10 +49,10 @@ fn items_max(schema: &str, field: &str, policy: &Policy) -> Option<usize> {
     })
 }
 
-/// The document as JSON, with the bounds of every list and map that a request can hold.
+/// Returns the document as JSON, with the limits of every list and map that a request can hold.
 pub(super) fn bounded(document: &OpenApi, policy: &Policy) -> Value {
     let mut document = json!(document);
-    let mut wanted: Vec<String> = Vec::new();
+    let mut pending: Vec<String> = Vec::new();
     let paths = document.get_mut("paths").and_then(Value::as_object_mut);
     let items = paths.into_iter().flat_map(|paths| paths.values_mut());
     let operations = items
@@ -61,7 +62,7 @@ pub(super) fn bounded(document: &OpenApi, policy: &Policy) -> Value {
         let Some(body) = operation.pointer_mut("/requestBody/content") else {
             continue;
         };
-        references(body, &mut wanted);
+        references(body, &mut pending);
         for content in body
             .as_object_mut()
             .into_iter()
@@ -70,12 +71,12 @@ pub(super) fn bounded(document: &OpenApi, policy: &Policy) -> Value {
             content
                 .get_mut("schema")
                 .into_iter()
-                .for_each(|schema| bound(schema, None));
+                .for_each(|schema| add_limits(schema, None));
         }
     }
-    let mut seen = BTreeSet::new();
-    while let Some(name) = wanted.pop() {
-        if !seen.insert(name.clone()) {
+    let mut visited = BTreeSet::new();
+    while let Some(name) = pending.pop() {
+        if !visited.insert(name.clone()) {
             continue;
         }
         let Some(schema) = document.pointer_mut(&format!("/components/schemas/{name}")) else {
@@ -84,14 +85,14 @@ pub(super) fn bounded(document: &OpenApi, policy: &Policy) -> Value {
         let fields = schema.get_mut("properties").and_then(Value::as_object_mut);
         for (field, inner) in fields.into_iter().flatten() {
             let limit = items_max(&name, field, policy);
-            sabotage!("bounds-are-not-in-the-document", bound(inner, limit));
+            sabotage!("bounds-are-not-in-the-document", add_limits(inner, limit));
         }
-        references(schema, &mut wanted);
+        references(schema, &mut pending);
     }
     document
 }
 
-/// The names of the schemas that a part of the document refers to.
+/// Collects the names of the schemas that a part of the document refers to.
 fn references(part: &Value, found: &mut Vec<String>) {
     match part {
         Value::Object(map) => {
@@ -104,11 +105,12 @@ fn references(part: &Value, found: &mut Vec<String>) {
     }
 }
 
-fn bound(schema: &mut Value, items_max: Option<usize>) {
+/// Writes the limits into a schema: `items_max` for a list, the host's maximum for a free map.
+fn add_limits(schema: &mut Value, items_max: Option<usize>) {
     for choice in ["oneOf", "anyOf", "allOf"] {
         let choices = schema.get_mut(choice).and_then(Value::as_array_mut);
         let choices = choices.into_iter().flatten();
-        choices.for_each(|one| bound(one, items_max));
+        choices.for_each(|schema| add_limits(schema, items_max));
     }
     if is_of(schema, "array")
         && let Some(limit) = items_max
@@ -120,7 +122,7 @@ fn bound(schema: &mut Value, items_max: Option<usize>) {
     }
 }
 
-/// Whether a value of this schema can be of that type.
+/// Returns whether a value of this schema can be of the given JSON type.
 fn is_of(schema: &Value, kind: &str) -> bool {
     match &schema["type"] {
         Value::String(one) => one == kind,
@@ -129,8 +131,9 @@ fn is_of(schema: &Value, kind: &str) -> bool {
     }
 }
 
-/// A parameter that may hold slashes has a star in the router's language and none in OpenAPI's.
-fn plain(template: &str) -> String {
+/// Converts a template of the router to OpenAPI's syntax, which has no star for a parameter that
+/// may hold slashes.
+fn openapi_template(template: &str) -> String {
     template.replace("{*", "{")
 }
 
@@ -145,13 +148,14 @@ fn with_refusals(mut item: PathItem) -> PathItem {
     .into_iter()
     .flatten()
     {
-        refusals(operation);
+        add_refusals(operation);
     }
     item
 }
 
-fn refusals(operation: &mut Operation) {
-    // An operation of its own security is one that needs no key.
+/// Adds the error responses that follow from what an operation reads: key, parameters, body.
+fn add_refusals(operation: &mut Operation) {
+    // Only operations that need no key declare a security of their own. They refuse nothing.
     if operation.security.is_some() {
         return;
     }

@@ -1,4 +1,4 @@
-//! Entries of a memory: put, put many, import, get, list, delete.
+//! Endpoints of the entries of a memory: put, put many, import, get, list and delete.
 
 use super::extract::{IdempotencyKey, JsonBody, Params, Ref, RefAndId};
 use super::{Answer, json, written};
@@ -11,8 +11,8 @@ use remem_wire::memory::{
 };
 use remem_wire::{ErrorBody, PutEntry};
 
-/// The entry alone, unless something is wanted beside it.
-fn answer(beside: EntryBeside, include: Include) -> EntryAnswer {
+/// Returns the entry alone, or with its metadata and facets where `include` asks for them.
+fn entry_answer(beside: EntryBeside, include: Include) -> EntryAnswer {
     let EntryBeside {
         entry,
         metadata,
@@ -28,14 +28,14 @@ fn answer(beside: EntryBeside, include: Include) -> EntryAnswer {
     })
 }
 
-/// Remember something.
+/// Stores one entry in a memory.
 #[utoipa::path(post, path = "/v1/host/remembrancer/memory/{memoryRef}/entries", tag = "entries",
     params(("memoryRef" = String, Path, description = "Name of the memory, one percent-encoded segment"),
            ("Idempotency-Key" = Option<String>, Header, description = "Makes a repetition safe"), PutQuery),
     request_body = PutEntry,
     responses((status = 201, body = EntryAnswer), (status = 409, body = ErrorBody), (status = 422, body = ErrorBody)))]
 pub(super) async fn put_entry(
-    door: EngineDoor,
+    api: EngineDoor,
     Ref(r): Ref,
     key: IdempotencyKey,
     Params(query): Params<PutQuery>,
@@ -46,101 +46,101 @@ pub(super) async fn put_entry(
         value,
         revision,
         replayed,
-    } = door.put(&r, body, key.0.as_deref()).await?;
+    } = api.put(&r, body, key.0.as_deref()).await?;
     written(
         StatusCode::CREATED,
         Written {
-            value: answer(value, include),
+            value: entry_answer(value, include),
             revision,
             replayed,
         },
     )
 }
 
-/// Remember several things in one transaction: all or none.
+/// Stores several entries in one transaction: all or none.
 #[utoipa::path(post, path = "/v1/host/remembrancer/memory/{memoryRef}/entries:batch", tag = "entries",
     params(("memoryRef" = String, Path), ("Idempotency-Key" = Option<String>, Header), PutQuery),
     request_body = PutMany,
     responses((status = 201, body = PutManyAnswer), (status = 409, body = ErrorBody), (status = 422, body = ErrorBody)))]
 pub(super) async fn put_entries(
-    door: EngineDoor,
+    api: EngineDoor,
     Ref(r): Ref,
     key: IdempotencyKey,
     Params(query): Params<PutQuery>,
     JsonBody(body): JsonBody<PutMany>,
 ) -> Answer {
     let include = Include::parse(query.include.as_deref())?;
-    let mut stored = door.put_many(&r, body, key.0.as_deref()).await?;
+    let mut stored = api.put_many(&r, body, key.0.as_deref()).await?;
     stored.value.metadata.retain(|_, _| include.metadata);
     stored.value.facets.retain(|_, _| include.facets);
     written(StatusCode::CREATED, stored)
 }
 
-/// Store entries that keep the identity they had elsewhere; ids that are or were ever taken are
+/// Stores entries under the ids that they had elsewhere. An id that is or was ever in use is
 /// skipped.
 #[utoipa::path(post, path = "/v1/host/remembrancer/memory/{memoryRef}/entries:import", tag = "entries",
     params(("memoryRef" = String, Path)), request_body = ImportRequest,
     responses((status = 200, body = ImportAnswer), (status = 403, body = ErrorBody), (status = 422, body = ErrorBody)))]
 pub(super) async fn import_entries(
-    door: EngineDoor,
+    api: EngineDoor,
     Ref(r): Ref,
     JsonBody(body): JsonBody<ImportRequest>,
 ) -> Answer {
-    written(StatusCode::OK, door.import(&r, body).await?)
+    written(StatusCode::OK, api.import(&r, body).await?)
 }
 
-/// Entries of a memory, newest first.
+/// Lists the entries of a memory, newest first, or those that fit a budget of tokens.
 #[utoipa::path(get, path = "/v1/host/remembrancer/memory/{memoryRef}/entries", tag = "entries",
     params(("memoryRef" = String, Path), ListQuery), responses((status = 200, body = EntryList)))]
 pub(super) async fn list_entries(
-    door: EngineDoor,
+    api: EngineDoor,
     Ref(r): Ref,
     Params(query): Params<ListQuery>,
 ) -> Answer {
-    json(StatusCode::OK, &door.list(&r, query).await?)
+    json(StatusCode::OK, &api.list(&r, query).await?)
 }
 
-/// One entry.
+/// Returns one entry of a memory.
 #[utoipa::path(get, path = "/v1/host/remembrancer/memory/{memoryRef}/entries/{id}", tag = "entries",
     params(("memoryRef" = String, Path), ("id" = String, Path), GetQuery),
     responses((status = 200, body = EntryAnswer), (status = 404, body = ErrorBody)))]
 pub(super) async fn get_entry(
-    door: EngineDoor,
+    api: EngineDoor,
     RefAndId(r, id): RefAndId,
     Params(query): Params<GetQuery>,
 ) -> Answer {
     let include = Include::parse(query.include.as_deref())?;
     json(
         StatusCode::OK,
-        &answer(door.get(&r, &id, query).await?, include),
+        &entry_answer(api.get(&r, &id, query).await?, include),
     )
 }
 
-/// The metadata of one entry.
+/// Returns the metadata of one entry.
 #[utoipa::path(get, path = "/v1/host/remembrancer/memory/{memoryRef}/entries/{id}/metadata", tag = "entries",
     params(("memoryRef" = String, Path), ("id" = String, Path), ReadQuery),
     responses((status = 200, body = EntryMetadata), (status = 404, body = ErrorBody)))]
 pub(super) async fn get_metadata(
-    door: EngineDoor,
+    api: EngineDoor,
     RefAndId(r, id): RefAndId,
     Params(query): Params<ReadQuery>,
 ) -> Answer {
-    json(StatusCode::OK, &door.metadata(&r, &id, query).await?)
+    json(StatusCode::OK, &api.metadata(&r, &id, query).await?)
 }
 
-/// Take an entry away; its text is erased, its id stays taken. A text that an action rests on is
-/// held, and then the answer has a body that says so.
+/// Deletes an entry: its text is erased, and its id is never used again. The text is held instead
+/// if an action rests on it, and then the answer has a body that says so.
 #[utoipa::path(delete, path = "/v1/host/remembrancer/memory/{memoryRef}/entries/{id}", tag = "entries",
     params(("memoryRef" = String, Path), ("id" = String, Path), ("Idempotency-Key" = Option<String>, Header)),
     responses((status = 204, description = "Gone, its text erased"),
               (status = 200, body = Deleted, description = "Gone, its text held: an action rests on it"),
               (status = 404, body = ErrorBody)))]
 pub(super) async fn delete_entry(
-    door: EngineDoor,
+    api: EngineDoor,
     RefAndId(r, id): RefAndId,
     key: IdempotencyKey,
 ) -> Answer {
-    let deleted = door.delete(&r, &id, key.0.as_deref()).await?;
+    let deleted = api.delete(&r, &id, key.0.as_deref()).await?;
     let status = if deleted.value.held {
         StatusCode::OK
     } else {

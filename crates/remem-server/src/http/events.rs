@@ -1,5 +1,5 @@
-//! The event feed: a JSON page, or a stream for `Accept: text/event-stream` that resumes after
-//! `Last-Event-ID`.
+//! The endpoint of the event feed: a JSON page, or, for `Accept: text/event-stream`, a stream that
+//! resumes after `Last-Event-ID`.
 
 use super::extract::Params;
 use super::{Answer, App, Fail, json, stream};
@@ -11,7 +11,7 @@ use remem_core::Event;
 use remem_wire::event::EventsQuery;
 use remem_wire::{ErrorBody, EventDoc, EventPage, Problem};
 
-/// What happened in the tenant's memories: ids and counts, never content.
+/// Returns the events of the caller's tenant as a page or a stream: ids and counts, never content.
 #[utoipa::path(get, path = "/v1/host/remembrancer/events", tag = "events",
     params(EventsQuery, ("Last-Event-ID" = Option<String>, Header, description = "For a stream: go on after this event")),
     responses((status = 200, content((EventPage = "application/json"), (String = "text/event-stream")),
@@ -19,7 +19,7 @@ use remem_wire::{ErrorBody, EventDoc, EventPage, Problem};
               (status = 429, body = ErrorBody)))]
 pub(super) async fn events(
     State(app): State<App>,
-    door: EngineDoor,
+    api: EngineDoor,
     headers: HeaderMap,
     Params(query): Params<EventsQuery>,
 ) -> Answer {
@@ -28,16 +28,16 @@ pub(super) async fn events(
         .and_then(|v| v.to_str().ok())
         .unwrap_or_default();
     if !wants.contains("text/event-stream") {
-        return json(StatusCode::OK, &door.events(query).await?);
+        return json(StatusCode::OK, &api.events(query).await?);
     }
     let resume = headers
         .get("last-event-id")
         .and_then(|v| v.to_str().ok())
         .map(str::to_owned);
-    let after = door.position(resume.or(query.after).as_deref()).await?;
-    let feed = door
+    let after = api.position(resume.or(query.after).as_deref()).await?;
+    let feed = api
         .engine
-        .feed(&door.caller, after)
+        .feed(&api.caller, after)
         .await
         .map_err(|error| match problem(error) {
             Problem::TooManyFeeds { .. } => Problem::TooManyFeeds {

@@ -1,4 +1,5 @@
-//! Reading requests: key, path, query, body. Every refusal is the one envelope and echoes nothing.
+//! Extractors for the parts of a request: key, path, query and body. Every refusal uses the common
+//! error envelope and echoes nothing that the client sent.
 
 use super::{App, Fail, authenticate};
 use crate::door::EngineDoor;
@@ -20,10 +21,11 @@ impl FromRequestParts<App> for EngineDoor {
     }
 }
 
-/// The memoryRef of a path. Bytes that are not text become a name that is malformed, hence unknown.
+/// The one parameter of a path, such as a memoryRef or an id. Bytes that are not UTF-8 become a
+/// name that is malformed and therefore unknown.
 pub(crate) struct Ref(pub String);
 
-/// The memoryRef and entry id of a path.
+/// The two parameters of a path, such as a memoryRef and the id of an entry.
 pub(crate) struct RefAndId(pub String, pub String);
 
 const MALFORMED: &str = "\0";
@@ -50,7 +52,7 @@ impl FromRequestParts<App> for RefAndId {
     }
 }
 
-/// The query string.
+/// The parameters of the query string.
 pub(crate) struct Params<T>(pub T);
 
 impl<T: DeserializeOwned> FromRequestParts<App> for Params<T> {
@@ -66,7 +68,7 @@ impl<T: DeserializeOwned> FromRequestParts<App> for Params<T> {
     }
 }
 
-/// The caller's idempotency key.
+/// The value of the request's `Idempotency-Key` header.
 pub(crate) struct IdempotencyKey(pub Option<String>);
 
 impl FromRequestParts<App> for IdempotencyKey {
@@ -89,7 +91,8 @@ impl FromRequestParts<App> for IdempotencyKey {
     }
 }
 
-/// A JSON body within the size limit. Put last: it consumes the request.
+/// A JSON body within the size limit. It must be the last argument of a handler, because it
+/// consumes the request.
 pub(crate) struct JsonBody<T>(pub T);
 
 impl<T: DeserializeOwned> FromRequest<App> for JsonBody<T> {
@@ -104,7 +107,7 @@ impl<T: DeserializeOwned> FromRequest<App> for JsonBody<T> {
     }
 }
 
-/// As `JsonBody`; nothing at all stands for an empty object.
+/// A JSON body that may be absent: an empty body is read as an empty object.
 pub(crate) struct OptionalBody<T>(pub T);
 
 impl<T: DeserializeOwned + Default> FromRequest<App> for OptionalBody<T> {
@@ -122,8 +125,8 @@ impl<T: DeserializeOwned + Default> FromRequest<App> for OptionalBody<T> {
     }
 }
 
-/// An absent content type is taken for JSON, and so is the one that `curl -d` sends unasked:
-/// nothing else is spoken here.
+/// Returns whether a body may be read as JSON. An absent content type is taken for JSON, and so is
+/// the one that `curl -d` sends by default: the host accepts no other format.
 fn is_json(headers: &HeaderMap) -> bool {
     let Some(value) = headers.get(header::CONTENT_TYPE) else {
         return true;
@@ -142,7 +145,8 @@ fn is_json(headers: &HeaderMap) -> bool {
     ) || essence.ends_with("+json")
 }
 
-/// A whole body within the limits of size and time: a client that trickles its body is cut off.
+/// Reads a whole body within the limits of size and time. A client that trickles its body is cut
+/// off.
 pub(crate) async fn read_body(request: Request, policy: &Policy) -> Result<Vec<u8>, Failure> {
     let limit = policy.request_bytes_max;
     let too_large = || {

@@ -1,5 +1,5 @@
-//! Forgetting and where entries come from: forget, reports, lineage, archives, and taking back what
-//! a model wrote.
+//! Endpoints of forgetting and provenance: forget, erasure reports, lineage, archives, and undoing
+//! what a model wrote.
 
 use super::extract::{JsonBody, Params, Ref, RefAndId};
 use super::{Answer, json, no_store};
@@ -11,53 +11,50 @@ use remem_wire::forget::{
     ArchiveList, EntryLineage, ErasureList, ErasuresQuery, ForgetAnswer, ForgetRequest, Undone,
 };
 
-/// Forget whom or what entries are about: they, everything made from them, and the archives of it
-/// are erased for good.
+/// Forgets a subject: the entries about it, everything made from them, and the archives of both are
+/// erased for good.
 #[utoipa::path(post, path = "/v1/host/remembrancer/forget", tag = "forget", request_body = ForgetRequest,
     responses((status = 200, body = ForgetAnswer), (status = 422, body = ErrorBody)))]
-pub(super) async fn forget(door: EngineDoor, JsonBody(body): JsonBody<ForgetRequest>) -> Answer {
-    json(StatusCode::OK, &door.forget(body).await?)
+pub(super) async fn forget(api: EngineDoor, JsonBody(body): JsonBody<ForgetRequest>) -> Answer {
+    json(StatusCode::OK, &api.forget(body).await?)
 }
 
-/// The reports of what was forgotten, oldest first, and the key to check them with.
+/// Lists the erasure reports, oldest first, and the public key that verifies them.
 #[utoipa::path(get, path = "/v1/host/remembrancer/erasures", tag = "forget", params(ErasuresQuery),
     responses((status = 200, body = ErasureList)))]
-pub(super) async fn list_erasures(
-    door: EngineDoor,
-    Params(query): Params<ErasuresQuery>,
-) -> Answer {
-    json(StatusCode::OK, &door.erasures(query).await?)
+pub(super) async fn list_erasures(api: EngineDoor, Params(query): Params<ErasuresQuery>) -> Answer {
+    json(StatusCode::OK, &api.erasures(query).await?)
 }
 
-/// One report, signed.
+/// Returns one erasure report with its signature.
 #[utoipa::path(get, path = "/v1/host/remembrancer/erasures/{id}", tag = "forget", params(("id" = String, Path)),
     responses((status = 200, body = Object), (status = 404, body = ErrorBody)))]
-pub(super) async fn get_erasure(door: EngineDoor, Ref(id): Ref) -> Answer {
-    json(StatusCode::OK, &door.erasure(&id).await?)
+pub(super) async fn get_erasure(api: EngineDoor, Ref(id): Ref) -> Answer {
+    json(StatusCode::OK, &api.erasure(&id).await?)
 }
 
-/// What an entry was made from and what was made from it, one step each way; also of one that is
-/// gone.
+/// Returns the entries that an entry was made from and those that were made from it, one step each
+/// way. An entry that is gone has a lineage, too.
 #[utoipa::path(get, path = "/v1/host/remembrancer/memory/{memoryRef}/entries/{id}/lineage", tag = "entries",
     params(("memoryRef" = String, Path), ("id" = String, Path)),
     responses((status = 200, body = EntryLineage), (status = 404, body = ErrorBody)))]
-pub(super) async fn get_lineage(door: EngineDoor, RefAndId(r, id): RefAndId) -> Answer {
-    json(StatusCode::OK, &door.lineage(&r, &id).await?)
+pub(super) async fn get_lineage(api: EngineDoor, RefAndId(r, id): RefAndId) -> Answer {
+    json(StatusCode::OK, &api.lineage(&r, &id).await?)
 }
 
-/// The archives that distillations of a memory left, oldest first.
+/// Lists the archives that distillations of a memory wrote, oldest first.
 #[utoipa::path(get, path = "/v1/host/remembrancer/memory/{memoryRef}/archives", tag = "memory",
     params(("memoryRef" = String, Path)), responses((status = 200, body = ArchiveList)))]
-pub(super) async fn list_archives(door: EngineDoor, Ref(r): Ref) -> Answer {
-    json(StatusCode::OK, &door.archives(&r).await?)
+pub(super) async fn list_archives(api: EngineDoor, Ref(r): Ref) -> Answer {
+    json(StatusCode::OK, &api.archives(&r).await?)
 }
 
-/// An archive, byte for byte as it was written.
+/// Returns an archive, byte for byte as it was written.
 #[utoipa::path(get, path = "/v1/host/remembrancer/memory/{memoryRef}/archives/{sha256}", tag = "memory",
     params(("memoryRef" = String, Path), ("sha256" = String, Path, description = "The digest of its bytes, hexadecimal")),
     responses((status = 200, body = Object), (status = 404, body = ErrorBody), (status = 410, body = ErrorBody)))]
-pub(super) async fn get_archive(door: EngineDoor, RefAndId(r, sha256): RefAndId) -> Answer {
-    let bytes = door.archive(&r, &sha256).await?;
+pub(super) async fn get_archive(api: EngineDoor, RefAndId(r, sha256): RefAndId) -> Answer {
+    let bytes = api.archive(&r, &sha256).await?;
     let mut response = bytes.into_response();
     let headers = response.headers_mut();
     headers.insert(
@@ -71,14 +68,14 @@ pub(super) async fn get_archive(door: EngineDoor, RefAndId(r, sha256): RefAndId)
     Ok(response)
 }
 
-/// Take back what a model wrote: the entry gets the deterministic text of its archive, under a new
-/// id.
+/// Undoes a text that a model wrote: the entry is replaced, under a new id, by the deterministic
+/// text of its archive.
 #[utoipa::path(post, path = "/v1/host/remembrancer/model-calls/{id}/undo", tag = "forget", params(("id" = String, Path)),
     responses((status = 200, body = Undone), (status = 404, body = ErrorBody), (status = 409, body = ErrorBody)))]
-pub(super) async fn undo_rewrite(door: EngineDoor, Ref(id): Ref) -> Answer {
-    let entry = door
+pub(super) async fn undo_rewrite(api: EngineDoor, Ref(id): Ref) -> Answer {
+    let entry = api
         .engine
-        .undo_rewrite(&door.caller, &id)
+        .undo_rewrite(&api.caller, &id)
         .await
         .map_err(fail)?;
     json(

@@ -1,4 +1,4 @@
-//! Heartbeats: look, set, take away.
+//! Endpoints of heartbeats: list, get, set and remove.
 
 use super::extract::{JsonBody, Ref};
 use super::{Answer, json};
@@ -8,34 +8,34 @@ use axum::response::IntoResponse;
 use remem_wire::ErrorBody;
 use remem_wire::heartbeat::{HeartbeatDoc, HeartbeatList, HeartbeatPut};
 
-/// The heartbeats of the caller's tenant.
+/// Lists the heartbeats of the caller's tenant.
 #[utoipa::path(get, path = "/v1/host/remembrancer/heartbeats", tag = "commitments", responses((status = 200, body = HeartbeatList)))]
-pub(super) async fn list_heartbeats(door: EngineDoor) -> Answer {
-    json(StatusCode::OK, &door.heartbeats().await?)
+pub(super) async fn list_heartbeats(api: EngineDoor) -> Answer {
+    json(StatusCode::OK, &api.heartbeats().await?)
 }
 
-/// One heartbeat, with what its last look found.
+/// Returns one heartbeat with the result of its last check.
 #[utoipa::path(get, path = "/v1/host/remembrancer/heartbeats/{heartbeatId}", tag = "commitments",
     params(("heartbeatId" = String, Path)), responses((status = 200, body = HeartbeatDoc), (status = 404, body = ErrorBody)))]
-pub(super) async fn get_heartbeat(door: EngineDoor, Ref(id): Ref) -> Answer {
-    json(StatusCode::OK, &door.heartbeat(&id).await?)
+pub(super) async fn get_heartbeat(api: EngineDoor, Ref(id): Ref) -> Answer {
+    json(StatusCode::OK, &api.heartbeat(&id).await?)
 }
 
-/// Set a heartbeat, or another under its name: it begins anew.
+/// Creates a heartbeat, or replaces the one of this id, which then begins anew.
 #[utoipa::path(put, path = "/v1/host/remembrancer/heartbeats/{heartbeatId}", tag = "commitments",
     params(("heartbeatId" = String, Path)), request_body = HeartbeatPut, responses((status = 200, body = HeartbeatDoc)))]
 pub(super) async fn put_heartbeat(
-    door: EngineDoor,
+    api: EngineDoor,
     Ref(id): Ref,
     JsonBody(body): JsonBody<HeartbeatPut>,
 ) -> Answer {
-    json(StatusCode::OK, &door.put_heartbeat(&id, body).await?)
+    json(StatusCode::OK, &api.put_heartbeat(&id, body).await?)
 }
 
-/// Take a heartbeat away.
+/// Removes a heartbeat by its id.
 #[utoipa::path(delete, path = "/v1/host/remembrancer/heartbeats/{heartbeatId}", tag = "commitments",
     params(("heartbeatId" = String, Path)), responses((status = 204), (status = 404, body = ErrorBody)))]
-pub(super) async fn remove_heartbeat(door: EngineDoor, Ref(id): Ref) -> Answer {
-    door.remove_heartbeat(&id).await?;
+pub(super) async fn remove_heartbeat(api: EngineDoor, Ref(id): Ref) -> Answer {
+    api.remove_heartbeat(&id).await?;
     Ok(StatusCode::NO_CONTENT.into_response())
 }

@@ -1,5 +1,5 @@
-//! What every request passes: measured, logged by its route (never by its path or body), given its
-//! deadline, and guarded against panics.
+//! The middleware that every request passes: it measures, logs the route (never the path or the
+//! body), sets the deadline, and turns panics into error responses.
 
 use super::render;
 use axum::Router;
@@ -14,21 +14,24 @@ use std::any::Any;
 use std::time::{Duration, Instant};
 use tower_http::catch_panic::CatchPanicLayer;
 
-/// Until when a request waits for storage: for code that does not run in the request's own task.
+/// The instant until which a request may wait for storage, as an extension of the request: for code
+/// that does not run in the request's own task.
 #[derive(Clone, Copy)]
 pub(crate) struct RequestDeadline(pub tokio::time::Instant);
 
-/// `limit` is how long after its arrival a request may still wait for storage.
+/// Wraps a router in the middleware. `limit` is the time after its arrival in which a request may
+/// wait for storage.
 pub(super) fn wrap(router: Router, limit: Duration) -> Router {
-    // The route is known only inside the router, hence `route_layer`-like placement: observe sits
-    // within, guard outside.
+    // The route is known only inside the router, so `observe` is placed within, like a
+    // `route_layer`, and the guard against panics outside.
     router
         .layer(from_fn_with_state(limit, set_deadline))
         .layer(from_fn(observe))
         .layer(CatchPanicLayer::custom(panicked))
 }
 
-/// A stream's body is read after its handler has returned, so it has no deadline.
+/// Runs a request under its deadline. The body of a stream is read after its handler has returned,
+/// so it has no deadline.
 async fn set_deadline(State(limit): State<Duration>, mut request: Request, next: Next) -> Response {
     let wait = sabotage!(
         "a-request-has-no-deadline",
@@ -41,12 +44,13 @@ async fn set_deadline(State(limit): State<Duration>, mut request: Request, next:
 }
 
 fn panicked(_: Box<dyn Any + Send>) -> Response {
-    // The panic hook has logged where; the payload may hold anything and goes nowhere.
+    // The panic hook has logged the place. The payload may hold content, so it is dropped.
     render(Problem::Internal.into())
 }
 
-/// The method as a metric's label and as text of the log. A caller without a key chooses any word
-/// for it, and every new label would be kept for good.
+/// Returns the method as the label of a metric and as text of the log. Unknown methods share one
+/// label, because a caller without a key can send any word as the method, and every new label would
+/// stay in memory for good.
 fn method_label(method: &Method) -> &'static str {
     const KNOWN: [&str; 7] = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"];
     let known = KNOWN.into_iter().find(|known| *known == method.as_str());
@@ -57,18 +61,18 @@ fn method_label(method: &Method) -> &'static str {
     )
 }
 
-/// What a client that has not said which host it means, or two, is answered. Only requests from a
-/// connection pass here.
+/// Adds the check that a request names exactly one host. It is applied only to requests that came
+/// over a connection.
 pub(crate) fn with_one_host(router: Router) -> Router {
     router.layer(from_fn(one_host))
 }
 
 async fn one_host(request: Request, next: Next) -> Response {
     let hosts = request.headers().get_all(header::HOST).iter().count();
-    let needed = request.version() == Version::HTTP_11;
+    let host_required = request.version() == Version::HTTP_11;
     if sabotage!(
         "requests-name-no-host-or-two",
-        hosts > 1 || needed && hosts == 0,
+        hosts > 1 || host_required && hosts == 0,
         false
     ) {
         return render(Problem::MalformedHost.into());
@@ -81,7 +85,7 @@ async fn one_host(request: Request, next: Next) -> Response {
     reason = "the surface's metrics layer is the place that measures"
 )]
 async fn observe(request: Request, next: Next) -> Response {
-    let begun = Instant::now();
+    let started = Instant::now();
     let method = method_label(request.method());
     let route = request
         .extensions()
@@ -90,7 +94,7 @@ async fn observe(request: Request, next: Next) -> Response {
         .to_owned();
     let response = next.run(request).await;
     let status = response.status().as_u16();
-    let elapsed = begun.elapsed();
+    let elapsed = started.elapsed();
     tracing::debug!(
         method,
         route,

@@ -1,4 +1,4 @@
-//! A memory as a whole: search, recall, counts, and the list of a tenant's memories.
+//! Endpoints of a memory as a whole: search, recall, counts, and the list of a tenant's memories.
 
 use super::extract::{JsonBody, Params, Ref};
 use super::{Answer, json};
@@ -10,47 +10,45 @@ use remem_wire::memory::{
 };
 use remem_wire::recall::{RecallAnswer, RecallRequest};
 
-/// Entries that answer a query by their words and their meaning, best first.
+/// Finds the entries that answer a query by their words and their meaning, best first.
 #[utoipa::path(post, path = "/v1/host/remembrancer/memory/{memoryRef}/search", tag = "memory",
     params(("memoryRef" = String, Path)), request_body = SearchRequest,
     responses((status = 200, body = SearchAnswer), (status = 422, body = ErrorBody)))]
 pub(super) async fn search(
-    door: EngineDoor,
+    api: EngineDoor,
     Ref(r): Ref,
     JsonBody(body): JsonBody<SearchRequest>,
 ) -> Answer {
-    json(StatusCode::OK, &door.search(&r, body).await?)
+    json(StatusCode::OK, &api.search(&r, body).await?)
 }
 
-/// What a model should know before it answers, as one text within a budget of tokens.
+/// Returns what a model should know before it answers a question, as one text within a budget of
+/// tokens.
 #[utoipa::path(post, path = "/v1/host/remembrancer/memory/{memoryRef}/recall", tag = "memory",
     params(("memoryRef" = String, Path)), request_body = RecallRequest,
     responses((status = 200, body = RecallAnswer), (status = 422, body = ErrorBody)))]
 pub(super) async fn recall(
-    door: EngineDoor,
+    api: EngineDoor,
     Ref(r): Ref,
     JsonBody(body): JsonBody<RecallRequest>,
 ) -> Answer {
-    json(StatusCode::OK, &door.recall(&r, body).await?)
+    json(StatusCode::OK, &api.recall(&r, body).await?)
 }
 
-/// Counts of a memory.
+/// Counts the entries and bytes of a memory.
 #[utoipa::path(get, path = "/v1/host/remembrancer/memory/{memoryRef}/stats", tag = "memory",
     params(("memoryRef" = String, Path), ReadQuery), responses((status = 200, body = MemoryStats)))]
 pub(super) async fn stats(
-    door: EngineDoor,
+    api: EngineDoor,
     Ref(r): Ref,
     Params(query): Params<ReadQuery>,
 ) -> Answer {
-    json(StatusCode::OK, &door.stats(&r, query).await?)
+    json(StatusCode::OK, &api.stats(&r, query).await?)
 }
 
-/// The tenant's memories by name.
+/// Lists the tenant's memories by name.
 #[utoipa::path(get, path = "/v1/host/remembrancer/memory", tag = "memory",
     params(MemoriesQuery), responses((status = 200, body = MemoryList)))]
-pub(super) async fn list_memories(
-    door: EngineDoor,
-    Params(query): Params<MemoriesQuery>,
-) -> Answer {
-    json(StatusCode::OK, &door.memories(query).await?)
+pub(super) async fn list_memories(api: EngineDoor, Params(query): Params<MemoriesQuery>) -> Answer {
+    json(StatusCode::OK, &api.memories(query).await?)
 }

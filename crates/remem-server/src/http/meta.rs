@@ -1,4 +1,4 @@
-//! About the host itself: the two public documents, health, readiness, metrics.
+//! Endpoints about the host itself: the two public documents, health, readiness and metrics.
 
 use super::{Answer, App, authenticate, document, json};
 use axum::extract::State;
@@ -9,7 +9,7 @@ use remem_engine::Engine;
 use remem_wire::{Problem, discovery};
 use serde_json::json as value;
 
-/// The two documents, rendered once: they change only with the process.
+/// The discovery and OpenAPI documents, rendered once: they change only with the process.
 pub(super) struct Documents {
     discovery: Document,
     openapi: Document,
@@ -54,7 +54,8 @@ impl Document {
 }
 
 impl Documents {
-    /// `fixtures` are the workflows that the host brings along.
+    /// Renders both documents. `fixtures` are the ids of the workflows that are built into the
+    /// host.
     pub fn new(
         engine: &Engine,
         openapi: utoipa::openapi::OpenApi,
@@ -74,21 +75,21 @@ impl Documents {
     }
 }
 
-/// What this host can do, as OpenWOP wants it told.
+/// Returns the capabilities of this host as an OpenWOP discovery document.
 #[utoipa::path(get, path = "/.well-known/openwop", tag = "host", security(()),
     responses((status = 200, body = Object), (status = 304)))]
 pub(super) async fn discovery(State(app): State<App>, headers: HeaderMap) -> Response {
     app.documents.discovery.answer(&headers)
 }
 
-/// This document.
+/// Returns this OpenAPI document.
 #[utoipa::path(get, path = "/v1/openapi.json", tag = "host", security(()),
     responses((status = 200, body = Object), (status = 304)))]
 pub(super) async fn openapi(State(app): State<App>, headers: HeaderMap) -> Response {
     app.documents.openapi.answer(&headers)
 }
 
-/// The process is alive.
+/// Reports that the process is alive.
 #[utoipa::path(get, path = "/health", tag = "host", security(()), responses((status = 200, body = Object)))]
 pub(super) async fn health() -> Answer {
     json(
@@ -97,8 +98,8 @@ pub(super) async fn health() -> Answer {
     )
 }
 
-/// The host serves: its storage answers, its passes work, and it is not stopping. Where something fails for some tenants only,
-/// `degraded` is true and `failingTenants` counts them.
+/// Reports that the host serves: its storage answers, its passes work, and it is not stopping. If
+/// something fails for some tenants only, `degraded` is true and `failingTenants` counts them.
 #[utoipa::path(get, path = "/ready", tag = "host", security(()), responses((status = 200, body = Object), (status = 503, body = remem_wire::ErrorBody)))]
 pub(super) async fn ready(State(app): State<App>) -> Answer {
     if *app.stopping.borrow() {
@@ -119,19 +120,19 @@ pub(super) async fn ready(State(app): State<App>) -> Answer {
     json(StatusCode::OK, &ready)
 }
 
-/// Prometheus metrics. They are the whole host's, so that they need host:admin unless the configuration makes them
-/// public.
+/// Returns Prometheus metrics. They cover the whole host, so they need host:admin unless the
+/// configuration makes them public.
 #[utoipa::path(get, path = "/metrics", tag = "host",
     responses((status = 200, content_type = "text/plain", body = String), (status = 404, body = remem_wire::ErrorBody)))]
 pub(super) async fn metrics(State(app): State<App>, headers: HeaderMap) -> Answer {
     if !app.metrics_public {
-        let door = authenticate(&app, &headers).await?;
+        let api = authenticate(&app, &headers).await?;
         let needed = sabotage!(
             "a-tenant-reads-the-host-s-metrics",
             Permission::HostAdmin,
             Permission::MemoryAdmin
         );
-        if !door.caller.may(needed) {
+        if !api.caller.may(needed) {
             return Err(Problem::Forbidden(needed).into());
         }
     }

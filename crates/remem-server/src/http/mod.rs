@@ -1,4 +1,5 @@
-//! HTTP: the router and what its handlers share. One group of endpoints a file.
+//! The HTTP surface: the router, and the state, answers and authentication that its handlers share.
+//! Each group of endpoints has a file of its own.
 
 mod agents;
 mod automations;
@@ -50,14 +51,13 @@ use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityScheme};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-/// What handlers share. Cheap to clone.
+/// The state that all handlers share. It is cheap to clone.
 #[derive(Clone)]
 pub struct App {
-    /// The application.
     pub engine: Arc<Engine>,
-    /// The metrics to show, if they are collected.
+    /// The recorder that `/metrics` renders; `None` if metrics are not collected.
     pub metrics: Option<PrometheusHandle>,
-    /// Whether metrics are shown without a key.
+    /// Whether `/metrics` answers requests that have no key.
     pub metrics_public: bool,
     /// Becomes true when the host begins to stop.
     pub stopping: watch::Receiver<bool>,
@@ -65,7 +65,7 @@ pub struct App {
 }
 
 impl App {
-    /// The state for an engine.
+    /// Builds the state for an engine and renders the public documents.
     #[must_use]
     pub fn new(
         engine: Arc<Engine>,
@@ -84,8 +84,9 @@ impl App {
     }
 }
 
-/// A template with a verb after its parameter is one that the router cannot tell from the parameter
-/// alone: the handler does. It is named here for the document, and routed below.
+/// The root of the OpenAPI document. It names `fork_run` because its template has a verb after the
+/// parameter (`{runId}:fork`): the router cannot tell that from the parameter alone, so the path is
+/// routed by hand below and the handler checks the verb.
 #[derive(OpenApi)]
 #[openapi(
     info(
@@ -95,16 +96,17 @@ impl App {
     ),
     paths(runs::fork_run)
 )]
-struct Api;
+struct ApiDocument;
 
+/// Returns the routes of all documented endpoints, and the OpenAPI document that describes them.
 fn api() -> (Router<App>, utoipa::openapi::OpenApi) {
-    let mut document = Api::openapi();
+    let mut document = ApiDocument::openapi();
     let components = document.components.get_or_insert_default();
-    let what = "An API key, or a JWT of the issuer that the host trusts, if it trusts one";
+    let description = "An API key, or a JWT of the issuer that the host trusts, if it trusts one";
     let bearer = SecurityScheme::Http(
         HttpBuilder::new()
             .scheme(HttpAuthScheme::Bearer)
-            .description(Some(what))
+            .description(Some(description))
             .build(),
     );
     components.add_security_scheme("key", bearer);
@@ -112,9 +114,9 @@ fn api() -> (Router<App>, utoipa::openapi::OpenApi) {
         "key",
         Vec::<String>::new(),
     )]);
-    let (router, document) = workshop_memory(standing(under_review(OpenApiRouter::with_openapi(
-        document,
-    ))))
+    let (router, document) = workshop_routes(commitment_routes(proposal_routes(
+        OpenApiRouter::with_openapi(document),
+    )))
     .routes(routes!(entries::put_entry, entries::list_entries))
     .routes(routes!(entries::put_entries))
     .routes(routes!(entries::import_entries))
@@ -186,8 +188,8 @@ fn api() -> (Router<App>, utoipa::openapi::OpenApi) {
     (router, document::complete(document))
 }
 
-/// What an agent is to be reminded of, and what is looked at for it.
-fn standing(router: OpenApiRouter<App>) -> OpenApiRouter<App> {
+/// Adds the endpoints of commitments, observations and heartbeats.
+fn commitment_routes(router: OpenApiRouter<App>) -> OpenApiRouter<App> {
     router
         .routes(routes!(commitments::list_commitments))
         .routes(routes!(commitments::get_commitment))
@@ -211,8 +213,9 @@ fn standing(router: OpenApiRouter<App>) -> OpenApiRouter<App> {
         ))
 }
 
-/// What is answered, ends, is rested upon, and is not to be restated.
-fn workshop_memory(router: OpenApiRouter<App>) -> OpenApiRouter<App> {
+/// Adds the endpoints of workshop memory: slots, sessions, action links, retention, rules and
+/// profiles.
+fn workshop_routes(router: OpenApiRouter<App>) -> OpenApiRouter<App> {
     router
         .routes(routes!(workshop::get_history, workshop::retract))
         .routes(routes!(workshop::list_sessions))
@@ -227,8 +230,8 @@ fn workshop_memory(router: OpenApiRouter<App>) -> OpenApiRouter<App> {
         .routes(routes!(workshop::list_profiles))
 }
 
-/// What is reviewed before it has an effect, and what the clock starts.
-fn under_review(router: OpenApiRouter<App>) -> OpenApiRouter<App> {
+/// Adds the endpoints of proposals, their artifacts and traces, and automations.
+fn proposal_routes(router: OpenApiRouter<App>) -> OpenApiRouter<App> {
     router
         .routes(routes!(proposals::list_proposals))
         .routes(routes!(
@@ -255,7 +258,7 @@ fn under_review(router: OpenApiRouter<App>) -> OpenApiRouter<App> {
         .routes(routes!(automations::resume_automation))
 }
 
-/// The whole HTTP surface.
+/// Builds the whole HTTP surface: documented endpoints, MCP, and test seams where they are enabled.
 pub fn router(app: App) -> Router {
     let mut routes = api().0.merge(mcp::http::routes(&app));
     if app.engine.has_seams() {
@@ -280,7 +283,7 @@ async fn method_not_allowed() -> Response {
     render(Problem::MethodNotAllowed.into())
 }
 
-/// A failure as an answer.
+/// Renders a failed call as a response.
 pub(crate) fn render(failure: Failure) -> Response {
     let status = StatusCode::from_u16(failure.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
     let mut response = (status, axum::Json(failure.body)).into_response();
@@ -295,10 +298,10 @@ pub(crate) fn render(failure: Failure) -> Response {
     response
 }
 
-/// What a handler returns.
+/// The result of a handler: a response, or an error that renders as one.
 pub(crate) type Answer = Result<Response, Fail>;
 
-/// A failure on its way out of a handler.
+/// A failed call as the error of a handler. `?` converts problems and failures into it.
 pub struct Fail(Failure);
 
 impl<E: Into<Failure>> From<E> for Fail {
@@ -313,14 +316,14 @@ impl IntoResponse for Fail {
     }
 }
 
-/// A value as an answer. Memory is private: no cache on the way may keep it.
+/// Renders a value as a JSON response. Memory is private, so no cache on the way may store it.
 pub(crate) fn json<T: Serialize>(status: StatusCode, value: &T) -> Answer {
     let mut response = (status, axum::Json(value)).into_response();
     no_store(response.headers_mut());
     Ok(response)
 }
 
-/// The answer to a write.
+/// Renders the answer to a write, with the headers for its revision and for a replay.
 pub(crate) fn written<T: Serialize>(
     status: StatusCode,
     written: crate::door::Written<T>,
@@ -345,7 +348,7 @@ fn no_store(headers: &mut HeaderMap) {
     headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
 }
 
-/// The door of the caller that a request's key or token names.
+/// Authenticates the key or token of a request, and returns the memory API for its caller.
 pub(crate) async fn authenticate(app: &App, headers: &HeaderMap) -> Result<EngineDoor, Failure> {
     let text = headers
         .get(header::AUTHORIZATION)

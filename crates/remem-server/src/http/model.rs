@@ -1,5 +1,6 @@
-//! The ledger of the model's calls, and how far vectors have been made. Only read here: both are
-//! written with what they tell of.
+//! Endpoints of the ledger of model calls and of the progress of embeddings. Both are only read
+//! here: a ledger row is written together with the change that the call led to, vectors by their
+//! pass.
 
 use super::extract::Params;
 use super::{Answer, json};
@@ -54,17 +55,17 @@ fn evidence(value: &Value) -> Option<ModelEvidence> {
     serde_json::from_value(value.clone()).ok()
 }
 
-/// The calls of the model for the caller's tenant, oldest first: digests, what came of each, and
-/// how to undo it.
+/// Lists the calls of the language model for the caller's tenant, oldest first: digests, the result
+/// of each call, and how to undo it.
 #[utoipa::path(get, path = "/v1/host/remembrancer/model-calls", tag = "administration", params(ModelCallsQuery),
     responses((status = 200, body = ModelCallList)))]
 pub(super) async fn list_model_calls(
-    door: EngineDoor,
+    api: EngineDoor,
     Params(query): Params<ModelCallsQuery>,
 ) -> Answer {
-    let (calls, more) = door
+    let (calls, more) = api
         .engine
-        .model_calls(&door.caller, query.after.as_deref(), query.limit)
+        .model_calls(&api.caller, query.after.as_deref(), query.limit)
         .await
         .map_err(fail)?;
     let next_after = calls.last().filter(|_| more).map(|last| last.id.clone());
@@ -77,10 +78,10 @@ pub(super) async fn list_model_calls(
     )
 }
 
-/// How far vectors have been made for the caller's tenant, by which model, and whose vectors answer
-/// searches.
+/// Returns how many texts of the caller's tenant have embeddings, of which models, and which model
+/// serves searches.
 #[utoipa::path(get, path = "/v1/host/remembrancer/embeddings", tag = "administration",
     responses((status = 200, body = EmbeddingStatus), (status = 403, body = ErrorBody)))]
-pub(super) async fn get_embeddings(door: EngineDoor) -> Answer {
-    json(StatusCode::OK, &door.embeddings().await?)
+pub(super) async fn get_embeddings(api: EngineDoor) -> Answer {
+    json(StatusCode::OK, &api.embeddings().await?)
 }

@@ -1,4 +1,4 @@
-//! Passes: how they are doing, running one by hand, when they run by themselves.
+//! Endpoints of passes: their state, running one by hand, and their schedules.
 
 use super::extract::{IdempotencyKey, JsonBody, Params, Ref};
 use super::{Answer, json};
@@ -11,79 +11,76 @@ use remem_wire::pass::{
     ScheduleQuery,
 };
 
-/// The passes and how they are doing for the caller's tenant.
+/// Lists the passes, with the last run, the jobs and the next due time for the caller's tenant.
 #[utoipa::path(get, path = "/v1/host/remembrancer/passes", tag = "administration",
     responses((status = 200, body = PassList), (status = 403, body = ErrorBody)))]
-pub(super) async fn list_passes(door: EngineDoor) -> Answer {
-    json(StatusCode::OK, &door.passes().await?)
+pub(super) async fn list_passes(api: EngineDoor) -> Answer {
+    json(StatusCode::OK, &api.passes().await?)
 }
 
-/// Run a pass for the caller's tenant: one over the host once, while the caller waits; one over
-/// memories as a job.
+/// Runs a pass for the caller's tenant. A pass over the host runs once, while the caller waits; a
+/// pass over memories is started as a job.
 #[utoipa::path(post, path = "/v1/host/remembrancer/passes/{name}/run", tag = "administration",
     params(("name" = String, Path), ("Idempotency-Key" = Option<String>, Header)), request_body = PassRun,
     responses((status = 200, body = PassAnswer), (status = 202, body = JobDoc), (status = 404, body = ErrorBody)))]
 pub(super) async fn run_pass(
-    door: EngineDoor,
+    api: EngineDoor,
     Ref(name): Ref,
     key: IdempotencyKey,
     JsonBody(body): JsonBody<PassRun>,
 ) -> Answer {
-    match door.run_pass(&name, body, key.0.as_deref()).await? {
+    match api.run_pass(&name, body, key.0.as_deref()).await? {
         PassRan::Done(answer) => json(StatusCode::OK, &answer),
         PassRan::Started(job) => {
             let mut response = json(StatusCode::ACCEPTED, &job)?;
-            if let Ok(place) =
+            if let Ok(location) =
                 HeaderValue::from_str(&format!("/v1/host/remembrancer/jobs/{}", job.id))
             {
-                response.headers_mut().insert(header::LOCATION, place);
+                response.headers_mut().insert(header::LOCATION, location);
             }
             Ok(response)
         }
     }
 }
 
-/// The schedules of the caller's tenant.
+/// Lists the schedules of the caller's tenant.
 #[utoipa::path(get, path = "/v1/host/remembrancer/schedules", tag = "administration", responses((status = 200, body = ScheduleList)))]
-pub(super) async fn list_schedules(door: EngineDoor) -> Answer {
-    json(StatusCode::OK, &door.schedules().await?)
+pub(super) async fn list_schedules(api: EngineDoor) -> Answer {
+    json(StatusCode::OK, &api.schedules().await?)
 }
 
-/// When a pass works over a memory, or over all of the tenant's, by itself.
+/// Returns the schedule of a pass over one memory, or over all memories of the tenant.
 #[utoipa::path(get, path = "/v1/host/remembrancer/passes/{name}/schedule", tag = "administration",
     params(("name" = String, Path), ScheduleQuery), responses((status = 200, body = ScheduleDoc), (status = 404, body = ErrorBody)))]
 pub(super) async fn get_schedule(
-    door: EngineDoor,
+    api: EngineDoor,
     Ref(name): Ref,
     Params(query): Params<ScheduleQuery>,
 ) -> Answer {
-    json(StatusCode::OK, &door.schedule(&name, query).await?)
+    json(StatusCode::OK, &api.schedule(&name, query).await?)
 }
 
-/// Set when a pass works over a memory, or over all of the tenant's, by itself.
+/// Creates or replaces the schedule of a pass over one memory, or over all memories of the tenant.
 #[utoipa::path(put, path = "/v1/host/remembrancer/passes/{name}/schedule", tag = "administration",
     params(("name" = String, Path), ScheduleQuery), request_body = SchedulePut,
     responses((status = 200, body = ScheduleDoc), (status = 404, body = ErrorBody)))]
 pub(super) async fn put_schedule(
-    door: EngineDoor,
+    api: EngineDoor,
     Ref(name): Ref,
     Params(query): Params<ScheduleQuery>,
     JsonBody(body): JsonBody<SchedulePut>,
 ) -> Answer {
-    json(
-        StatusCode::OK,
-        &door.put_schedule(&name, query, body).await?,
-    )
+    json(StatusCode::OK, &api.put_schedule(&name, query, body).await?)
 }
 
-/// Take a schedule away. Jobs that came of it go on.
+/// Removes a schedule. Jobs that it started continue.
 #[utoipa::path(delete, path = "/v1/host/remembrancer/passes/{name}/schedule", tag = "administration",
     params(("name" = String, Path), ScheduleQuery), responses((status = 204), (status = 404, body = ErrorBody)))]
 pub(super) async fn remove_schedule(
-    door: EngineDoor,
+    api: EngineDoor,
     Ref(name): Ref,
     Params(query): Params<ScheduleQuery>,
 ) -> Answer {
-    door.remove_schedule(&name, query).await?;
+    api.remove_schedule(&name, query).await?;
     Ok(StatusCode::NO_CONTENT.into_response())
 }

@@ -1,5 +1,5 @@
-//! Proposals: the protocol's paths, and beside them what this host adds: submitting, revisions,
-//! gates, what was installed.
+//! Endpoints of proposals: the protocol's own paths, and the extensions of this host: submitting,
+//! revisions, gates, installed artifacts and traces.
 
 use super::extract::{IdempotencyKey, JsonBody, OptionalBody, Params, Ref};
 use super::{Answer, json};
@@ -11,82 +11,83 @@ use remem_wire::proposal::{
     ProposalPatch, ProposalRevisions, ProposalSubmit, ProposalsQuery, TraceCreate, TraceCreated,
 };
 
-/// Proposals, oldest first.
+/// Lists proposals, oldest first.
 #[utoipa::path(get, path = "/v1/host/sample/proposals", tag = "proposals", params(ProposalsQuery), responses((status = 200, body = ProposalList)))]
 pub(super) async fn list_proposals(
-    door: EngineDoor,
+    api: EngineDoor,
     Params(query): Params<ProposalsQuery>,
 ) -> Answer {
-    json(StatusCode::OK, &door.proposals(query).await?)
+    json(StatusCode::OK, &api.proposals(query).await?)
 }
 
-/// One proposal, with the artifact of its newest revision.
+/// Returns one proposal with the artifact of its newest revision.
 #[utoipa::path(get, path = "/v1/host/sample/proposals/{proposalId}", tag = "proposals", params(("proposalId" = String, Path)),
     responses((status = 200, body = Proposal), (status = 404, body = ErrorBody)))]
-pub(super) async fn get_proposal(door: EngineDoor, Ref(id): Ref) -> Answer {
-    json(StatusCode::OK, &door.proposal(&id).await?)
+pub(super) async fn get_proposal(api: EngineDoor, Ref(id): Ref) -> Answer {
+    json(StatusCode::OK, &api.proposal(&id).await?)
 }
 
-/// Change a proposal: a new revision, which has no effect and which nobody has approved.
+/// Adds a revision to a proposal. The new revision has no effect and no approvals yet.
 #[utoipa::path(patch, path = "/v1/host/sample/proposals/{proposalId}", tag = "proposals", params(("proposalId" = String, Path)),
     request_body = ProposalPatch, responses((status = 200, body = Proposal), (status = 409, body = ErrorBody)))]
 pub(super) async fn revise_proposal(
-    door: EngineDoor,
+    api: EngineDoor,
     Ref(id): Ref,
     JsonBody(body): JsonBody<ProposalPatch>,
 ) -> Answer {
-    json(StatusCode::OK, &door.revise_proposal(&id, body).await?)
+    json(StatusCode::OK, &api.revise_proposal(&id, body).await?)
 }
 
-/// Put a proposal away.
+/// Archives a proposal that was not applied.
 #[utoipa::path(delete, path = "/v1/host/sample/proposals/{proposalId}", tag = "proposals", params(("proposalId" = String, Path)),
     responses((status = 200, body = Proposal), (status = 404, body = ErrorBody), (status = 409, body = ErrorBody)))]
-pub(super) async fn archive_proposal(door: EngineDoor, Ref(id): Ref) -> Answer {
-    json(StatusCode::OK, &door.archive_proposal(&id).await?)
+pub(super) async fn archive_proposal(api: EngineDoor, Ref(id): Ref) -> Answer {
+    json(StatusCode::OK, &api.archive_proposal(&id).await?)
 }
 
-fn decided(decided: &Decided) -> Answer {
+/// Renders a decision: 202 while the proposal waits for approvals, else 200.
+fn decision_response(decision: &Decided) -> Answer {
     json(
-        if decided.waits {
+        if decision.waits {
             StatusCode::ACCEPTED
         } else {
             StatusCode::OK
         },
-        &decided.proposal,
+        &decision.proposal,
     )
 }
 
-/// Apply a proposal: install its newest revision, byte for byte. Where that takes approvals, ask
-/// for them and give one's own.
+/// Applies a proposal: installs its newest revision, byte for byte. Where that takes approvals,
+/// this opens the gate and counts as the caller's own approval.
 #[utoipa::path(post, path = "/v1/host/sample/proposals/{proposalId}/apply", tag = "proposals", params(("proposalId" = String, Path)),
     request_body = ProposalDecision,
     responses((status = 200, body = Proposal), (status = 202, body = Proposal, description = "It waits for approvals"),
         (status = 409, body = ErrorBody), (status = 422, body = ErrorBody)))]
 pub(super) async fn apply_proposal(
-    door: EngineDoor,
+    api: EngineDoor,
     Ref(id): Ref,
     OptionalBody(body): OptionalBody<ProposalDecision>,
 ) -> Answer {
-    decided(&door.apply_proposal(&id, body).await?)
+    decision_response(&api.apply_proposal(&id, body).await?)
 }
 
-/// Turn a proposal down.
+/// Rejects a proposal for good.
 #[utoipa::path(post, path = "/v1/host/sample/proposals/{proposalId}/reject", tag = "proposals", params(("proposalId" = String, Path)),
     responses((status = 200, body = Proposal), (status = 404, body = ErrorBody), (status = 409, body = ErrorBody)))]
-pub(super) async fn reject_proposal(door: EngineDoor, Ref(id): Ref) -> Answer {
-    json(StatusCode::OK, &door.reject_proposal(&id).await?)
+pub(super) async fn reject_proposal(api: EngineDoor, Ref(id): Ref) -> Answer {
+    json(StatusCode::OK, &api.reject_proposal(&id).await?)
 }
 
-/// Put a draft of one's own under review.
+/// Submits a draft of the caller's own for review.
 #[utoipa::path(post, path = "/v1/host/remembrancer/proposals", tag = "proposals",
     params(("Idempotency-Key" = Option<String>, Header)), request_body = ProposalSubmit,
     responses((status = 201, body = Proposal), (status = 409, body = ErrorBody), (status = 422, body = ErrorBody)))]
 pub(super) async fn submit_proposal(
-    door: EngineDoor,
+    api: EngineDoor,
     key: IdempotencyKey,
     JsonBody(body): JsonBody<ProposalSubmit>,
 ) -> Answer {
-    let (proposal, replayed) = door.submit_proposal(body, key.0.as_deref()).await?;
+    let (proposal, replayed) = api.submit_proposal(body, key.0.as_deref()).await?;
     let mut answer = json(StatusCode::CREATED, &proposal)?;
     if replayed {
         answer
@@ -96,57 +97,54 @@ pub(super) async fn submit_proposal(
     Ok(answer)
 }
 
-/// The revisions of a proposal, with their digests.
+/// Lists the revisions of a proposal, with their digests.
 #[utoipa::path(get, path = "/v1/host/remembrancer/proposals/{proposalId}/revisions", tag = "proposals",
     params(("proposalId" = String, Path)), responses((status = 200, body = ProposalRevisions), (status = 404, body = ErrorBody)))]
-pub(super) async fn list_revisions(door: EngineDoor, Ref(id): Ref) -> Answer {
-    json(StatusCode::OK, &door.proposal_revisions(&id).await?)
+pub(super) async fn list_revisions(api: EngineDoor, Ref(id): Ref) -> Answer {
+    json(StatusCode::OK, &api.proposal_revisions(&id).await?)
 }
 
-/// The gate of a proposal's newest revision.
+/// Returns the approval gate of a proposal's newest revision.
 #[utoipa::path(get, path = "/v1/host/remembrancer/proposals/{proposalId}/gate", tag = "proposals",
     params(("proposalId" = String, Path)), responses((status = 200, body = ProposalGate), (status = 404, body = ErrorBody)))]
-pub(super) async fn get_gate(door: EngineDoor, Ref(id): Ref) -> Answer {
-    json(StatusCode::OK, &door.proposal_gate(&id).await?)
+pub(super) async fn get_gate(api: EngineDoor, Ref(id): Ref) -> Answer {
+    json(StatusCode::OK, &api.proposal_gate(&id).await?)
 }
 
-/// Approve a proposal whose gate is open; the last approval that is needed installs it.
+/// Approves a proposal whose gate is open. The last approval that is needed installs it.
 #[utoipa::path(post, path = "/v1/host/remembrancer/proposals/{proposalId}/approve", tag = "proposals",
     params(("proposalId" = String, Path)), request_body = ProposalDecision,
     responses((status = 200, body = Proposal), (status = 202, body = Proposal, description = "It waits for more"),
         (status = 409, body = ErrorBody)))]
 pub(super) async fn approve_proposal(
-    door: EngineDoor,
+    api: EngineDoor,
     Ref(id): Ref,
     OptionalBody(body): OptionalBody<ProposalDecision>,
 ) -> Answer {
-    decided(&door.approve_proposal(&id, body).await?)
+    decision_response(&api.approve_proposal(&id, body).await?)
 }
 
-/// Go past the quorum of a gate, where the host allows it.
+/// Installs a proposal without the quorum of its gate, where the host allows it.
 #[utoipa::path(post, path = "/v1/host/remembrancer/proposals/{proposalId}/override", tag = "proposals",
     params(("proposalId" = String, Path)), request_body = ProposalOverride,
     responses((status = 200, body = Proposal), (status = 409, body = ErrorBody)))]
 pub(super) async fn override_proposal(
-    door: EngineDoor,
+    api: EngineDoor,
     Ref(id): Ref,
     JsonBody(body): JsonBody<ProposalOverride>,
 ) -> Answer {
-    decided(&door.override_proposal(&id, body).await?)
+    decision_response(&api.override_proposal(&id, body).await?)
 }
 
-/// What was installed from proposals, byte for byte.
+/// Lists the artifacts that were installed from proposals, byte for byte.
 #[utoipa::path(get, path = "/v1/host/remembrancer/installed", tag = "proposals", responses((status = 200, body = InstalledArtifacts)))]
-pub(super) async fn list_installed(door: EngineDoor) -> Answer {
-    json(StatusCode::OK, &door.installed_artifacts().await?)
+pub(super) async fn list_installed(api: EngineDoor) -> Answer {
+    json(StatusCode::OK, &api.installed_artifacts().await?)
 }
 
-/// Tell which tools an agent called one after the other, so that routines can be found.
+/// Records the sequence of tools that an agent called, so that routines can be found.
 #[utoipa::path(post, path = "/v1/host/remembrancer/traces", tag = "proposals", request_body = TraceCreate,
     responses((status = 201, body = TraceCreated), (status = 422, body = ErrorBody)))]
-pub(super) async fn record_trace(
-    door: EngineDoor,
-    JsonBody(body): JsonBody<TraceCreate>,
-) -> Answer {
-    json(StatusCode::CREATED, &door.record_trace(body).await?)
+pub(super) async fn record_trace(api: EngineDoor, JsonBody(body): JsonBody<TraceCreate>) -> Answer {
+    json(StatusCode::CREATED, &api.record_trace(body).await?)
 }

@@ -1,5 +1,5 @@
-//! Events of a run: JSON, a poll that waits, or a stream for `Accept: text/event-stream` that ends
-//! with the run.
+//! Endpoints of the events of a run: JSON, a poll that waits, or, for `Accept: text/event-stream`,
+//! a stream that ends with the run.
 
 use super::extract::{Params, Ref};
 use super::{Answer, App, Fail, json, stream};
@@ -13,10 +13,11 @@ use remem_wire::run::{RunEventDoc, RunEvents, RunEventsQuery};
 use remem_wire::{ErrorBody, Problem};
 use std::time::Duration;
 
-/// How long a poll may wait.
+/// The longest time that a poll may wait.
 const WAIT_SECONDS_MAX: u64 = 30;
 
-fn events((events, is_complete): (Vec<Event>, bool)) -> Answer {
+/// Renders events, and whether the run has ended, as JSON.
+fn events_response((events, is_complete): (Vec<Event>, bool)) -> Answer {
     json(
         StatusCode::OK,
         &RunEvents {
@@ -26,12 +27,12 @@ fn events((events, is_complete): (Vec<Event>, bool)) -> Answer {
     )
 }
 
-/// Where to go on after an event.
-fn after(last: Option<u64>) -> u64 {
+/// Returns the first sequence to read after the last event that the client knows.
+fn next_sequence(last: Option<u64>) -> u64 {
     last.map_or(0, |last| last.saturating_add(1))
 }
 
-/// A run's events: all of them, or a stream with Accept: text/event-stream.
+/// Returns the events of a run: all of them, or a stream with Accept: text/event-stream.
 #[utoipa::path(get, path = "/v1/runs/{runId}/events", tag = "runs",
     params(("runId" = String, Path), RunEventsQuery, ("Last-Event-ID" = Option<String>, Header, description = "For a stream: go on after this one")),
     responses((status = 200, content((RunEvents = "application/json"), (String = "text/event-stream")),
@@ -39,7 +40,7 @@ fn after(last: Option<u64>) -> u64 {
               (status = 404, body = ErrorBody), (status = 429, body = ErrorBody)))]
 pub(super) async fn run_events(
     State(app): State<App>,
-    door: EngineDoor,
+    api: EngineDoor,
     Ref(id): Ref,
     headers: HeaderMap,
     Params(query): Params<RunEventsQuery>,
@@ -49,9 +50,9 @@ pub(super) async fn run_events(
         .and_then(|v| v.to_str().ok())
         .unwrap_or_default();
     if !wants.contains("text/event-stream") {
-        return events(
-            door.engine
-                .run_events(&door.caller, &id, after(query.last_sequence))
+        return events_response(
+            api.engine
+                .run_events(&api.caller, &id, next_sequence(query.last_sequence))
                 .await
                 .map_err(fail)?,
         );
@@ -60,9 +61,13 @@ pub(super) async fn run_events(
         .get("last-event-id")
         .and_then(|v| v.to_str().ok())
         .and_then(|text| text.parse().ok());
-    let feed = door
+    let feed = api
         .engine
-        .run_feed(&door.caller, &id, after(resume.or(query.last_sequence)))
+        .run_feed(
+            &api.caller,
+            &id,
+            next_sequence(resume.or(query.last_sequence)),
+        )
         .await;
     let feed = feed.map_err(|error| match problem(error) {
         Problem::TooManyFeeds { .. } => Problem::TooManyFeeds {
@@ -77,19 +82,20 @@ pub(super) async fn run_events(
     ))
 }
 
-/// A run's events after one that is known; waits for them if asked to.
+/// Returns the events of a run after a known one, and waits for them up to `timeout` seconds.
 #[utoipa::path(get, path = "/v1/runs/{runId}/events/poll", tag = "runs", params(("runId" = String, Path), RunEventsQuery),
     responses((status = 200, body = RunEvents), (status = 404, body = ErrorBody)))]
 pub(super) async fn poll_run(
-    door: EngineDoor,
+    api: EngineDoor,
     Ref(id): Ref,
     Params(query): Params<RunEventsQuery>,
 ) -> Answer {
     let wait = Duration::from_secs(query.timeout.unwrap_or(0).min(WAIT_SECONDS_MAX));
-    let from = after(query.last_sequence);
-    let poll = door.engine.poll_run(&door.caller, &id, from, wait);
-    // The wait that the caller asked for is not one for storage.
-    events(deadline::extended(wait, poll).await.map_err(fail)?)
+    let from = next_sequence(query.last_sequence);
+    let poll = api.engine.poll_run(&api.caller, &id, from, wait);
+    // The deadline of a request bounds its wait for storage, not the wait that the caller asked
+    // for.
+    events_response(deadline::extended(wait, poll).await.map_err(fail)?)
 }
 
 fn frame(event: &Event) -> Option<Frame> {

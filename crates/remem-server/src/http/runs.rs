@@ -1,4 +1,5 @@
-//! Runs, as OpenWOP names them: start, show, fork, cancel. Their events are in `run_events`.
+//! Endpoints of runs, as OpenWOP defines them: start, get, fork and cancel. Their events are in
+//! `run_events`.
 
 use super::extract::{IdempotencyKey, JsonBody, OptionalBody, Ref, RefAndId};
 use super::{Answer, json};
@@ -17,18 +18,20 @@ fn events_url(id: &str) -> String {
     format!("/v1/runs/{id}/events")
 }
 
-fn marked(replayed: bool, mut answer: axum::response::Response) -> Answer {
+/// Adds the header of a repeated answer if `replayed` is true.
+fn with_replay_header(replayed: bool, mut response: axum::response::Response) -> Answer {
     if replayed {
-        answer
+        response
             .headers_mut()
             .insert(REPLAY_HEADER, HeaderValue::from_static("true"));
     }
-    Ok(answer)
+    Ok(response)
 }
 
-/// Secrets for one run go their own way, so that they are nowhere kept in clear.
-fn own_secrets(configurable: &mut Map<String, Value>) -> Result<Vec<SecretValue>, Failure> {
-    let wrong = || {
+/// Takes the secrets for one run out of its configuration: they are passed separately, so that
+/// they are nowhere stored in clear.
+fn take_secrets(configurable: &mut Map<String, Value>) -> Result<Vec<SecretValue>, Failure> {
+    let malformed = || {
         Failure::from(Problem::malformed(
             "/configurable/secrets",
             "configurable.secrets must be an object of strings",
@@ -38,20 +41,20 @@ fn own_secrets(configurable: &mut Map<String, Value>) -> Result<Vec<SecretValue>
         return Ok(Vec::new());
     };
     let Value::Object(secrets) = secrets else {
-        return Err(wrong());
+        return Err(malformed());
     };
     let value = |(name, value): (String, Value)| match value {
         Value::String(text) => Ok(SecretValue::new(name, text)),
-        _ => Err(wrong()),
+        _ => Err(malformed()),
     };
     secrets.into_iter().map(value).collect()
 }
 
-/// Start a run.
+/// Starts a run of a workflow or an agent.
 #[utoipa::path(post, path = "/v1/runs", tag = "runs", params(("Idempotency-Key" = Option<String>, Header)), request_body = RunCreate,
     responses((status = 201, body = RunCreated), (status = 404, body = ErrorBody), (status = 409, body = ErrorBody)))]
 pub(super) async fn create_run(
-    door: EngineDoor,
+    api: EngineDoor,
     key: IdempotencyKey,
     JsonBody(body): JsonBody<RunCreate>,
 ) -> Answer {
@@ -70,7 +73,7 @@ pub(super) async fn create_run(
     }
     let mut configurable = body.configurable.unwrap_or_default();
     let new = NewRun {
-        secrets: own_secrets(&mut configurable)?,
+        secrets: take_secrets(&mut configurable)?,
         configurable,
         workflow_id: body.workflow_id.unwrap_or_default(),
         agent_id: body.agent_id,
@@ -78,9 +81,9 @@ pub(super) async fn create_run(
         tags: body.tags.unwrap_or_default(),
         metadata: body.metadata.unwrap_or_default(),
     };
-    let started = door
+    let started = api
         .engine
-        .create_run(&door.caller, new, key.0.as_deref())
+        .create_run(&api.caller, new, key.0.as_deref())
         .await
         .map_err(fail)?;
     let id = started.run.id.as_str();
@@ -90,26 +93,26 @@ pub(super) async fn create_run(
         events_url: events_url(id),
         status_url: format!("/v1/runs/{id}"),
     };
-    marked(started.replayed, json(StatusCode::CREATED, &created)?)
+    with_replay_header(started.replayed, json(StatusCode::CREATED, &created)?)
 }
 
-/// How far a run has come.
+/// Returns the state of a run.
 #[utoipa::path(get, path = "/v1/runs/{runId}", tag = "runs", params(("runId" = String, Path)),
     responses((status = 200, body = RunSnapshot), (status = 404, body = ErrorBody)))]
-pub(super) async fn get_run(door: EngineDoor, Ref(id): Ref) -> Answer {
-    let run = door.engine.run(&door.caller, &id).await.map_err(fail)?;
+pub(super) async fn get_run(api: EngineDoor, Ref(id): Ref) -> Answer {
+    let run = api.engine.run(&api.caller, &id).await.map_err(fail)?;
     json(
         StatusCode::OK,
-        &RunSnapshot::new(door.caller.tenant().as_str(), run.id.as_str(), run.state),
+        &RunSnapshot::new(api.caller.tenant().as_str(), run.id.as_str(), run.state),
     )
 }
 
-/// Fork a run that has ended: replay it from its record, or branch off at one of its events.
+/// Forks a run that has ended: replays it from its record, or branches off at one of its events.
 #[utoipa::path(post, path = "/v1/runs/{runId}:fork", tag = "runs",
     params(("runId" = String, Path), ("Idempotency-Key" = Option<String>, Header)), request_body = RunFork,
     responses((status = 201, body = RunForked), (status = 404, body = ErrorBody), (status = 422, body = ErrorBody)))]
 pub(super) async fn fork_run(
-    door: EngineDoor,
+    api: EngineDoor,
     Ref(target): Ref,
     key: IdempotencyKey,
     JsonBody(body): JsonBody<RunFork>,
@@ -117,7 +120,8 @@ pub(super) async fn fork_run(
     let id = target
         .strip_suffix(":fork")
         .ok_or(Problem::NotFound("run"))?;
-    // What the protocol calls a bad request, as distinct from one that cannot be served.
+    // The protocol calls these two bad requests (400), as distinct from a fork that cannot be
+    // served (422).
     if body.mode == ForkMode::Branch && body.from_seq.is_none() {
         return Err(Problem::malformed("/fromSeq", "fromSeq is required in mode branch").into());
     }
@@ -133,9 +137,9 @@ pub(super) async fn fork_run(
         from_seq: body.from_seq,
         overlay: body.run_options_overlay,
     };
-    let forked = door
+    let forked = api
         .engine
-        .fork_run(&door.caller, id, fork, key.0.as_deref())
+        .fork_run(&api.caller, id, fork, key.0.as_deref())
         .await
         .map_err(fail)?;
     let answer = RunForked {
@@ -146,20 +150,20 @@ pub(super) async fn fork_run(
         status: forked.run.state.status.as_str().to_owned(),
         events_url: events_url(forked.run.id.as_str()),
     };
-    marked(forked.replayed, json(StatusCode::CREATED, &answer)?)
+    with_replay_header(forked.replayed, json(StatusCode::CREATED, &answer)?)
 }
 
-/// Cancel a run. The reason is for people on the way; it is not kept.
+/// Cancels a run. The reason in the body is accepted but not stored.
 #[utoipa::path(post, path = "/v1/runs/{runId}/cancel", tag = "runs", params(("runId" = String, Path)), request_body = RunCancel,
     responses((status = 200, body = RunStatusAnswer), (status = 404, body = ErrorBody), (status = 409, body = ErrorBody)))]
 pub(super) async fn cancel_run(
-    door: EngineDoor,
+    api: EngineDoor,
     Ref(id): Ref,
     OptionalBody(_reason): OptionalBody<RunCancel>,
 ) -> Answer {
-    let run = door
+    let run = api
         .engine
-        .cancel_run(&door.caller, &id)
+        .cancel_run(&api.caller, &id)
         .await
         .map_err(fail)?;
     let status = run.state.status.as_str().to_owned();
@@ -172,10 +176,10 @@ pub(super) async fn cancel_run(
     )
 }
 
-/// This host keeps no artifacts.
+/// Answers 404: this host stores no artifacts of runs.
 #[utoipa::path(get, path = "/v1/runs/{runId}/artifacts/{artifactId}", tag = "runs",
     params(("runId" = String, Path), ("artifactId" = String, Path)), responses((status = 404, body = ErrorBody)))]
-pub(super) async fn get_artifact(door: EngineDoor, RefAndId(id, _): RefAndId) -> Answer {
-    door.engine.run(&door.caller, &id).await.map_err(fail)?;
+pub(super) async fn get_artifact(api: EngineDoor, RefAndId(id, _): RefAndId) -> Answer {
+    api.engine.run(&api.caller, &id).await.map_err(fail)?;
     Err(Problem::NotFound("run").into())
 }

@@ -1,5 +1,5 @@
-//! The seams that run passes: compaction, consolidation, distillation. Mounted with the other
-//! seams; each runs the pass that everybody else can run, over a memory that the check names.
+//! The seams that run passes: compaction, consolidation and distillation. They are mounted with the
+//! other seams; each runs the ordinary pass over a memory that the check names.
 
 use super::extract::JsonBody;
 use super::{Answer, App, json};
@@ -22,33 +22,34 @@ pub(super) fn routes() -> Router<App> {
         .route("/v1/host/sample/memory/distill", post(distill))
 }
 
-/// Before anything is planted: who may not run a pass leaves nothing behind.
-fn admin(door: &EngineDoor) -> Result<(), Failure> {
+/// Checks that the caller may run passes. This comes before any entry is planted, so that a caller
+/// without the right leaves nothing behind.
+fn require_admin(api: &EngineDoor) -> Result<(), Failure> {
     sabotage!(
         "seams-plant-before-they-ask",
-        door.caller.require(Permission::MemoryAdmin).map_err(fail),
+        api.caller.require(Permission::MemoryAdmin).map_err(fail),
         Ok(())
     )
 }
 
-/// Runs a pass over a memory and waits for it.
+/// Runs a pass over a memory and waits for its end.
 async fn run(
-    door: &EngineDoor,
+    api: &EngineDoor,
     pass: &str,
     memory_ref: &str,
     options: Value,
 ) -> Result<WorkReport, Failure> {
     let memory_ref =
-        door.caller
+        api.caller
             .memory_ref(memory_ref)
             .ok_or(Problem::Rejected(Rejection::MalformedName {
                 field: "memoryRef",
             }))?;
     let options = options.as_object().cloned().unwrap_or_default();
-    let done = door
+    let done = api
         .engine
         .work_now(
-            door.caller.tenant(),
+            api.caller.tenant(),
             pass,
             Some(&memory_ref),
             options,
@@ -73,10 +74,10 @@ struct Compact {
 }
 
 /// Compacts all entries of a memory; 204 if there are fewer than two.
-async fn compact(door: EngineDoor, JsonBody(body): JsonBody<Compact>) -> Answer {
-    admin(&door)?;
+async fn compact(api: EngineDoor, JsonBody(body): JsonBody<Compact>) -> Answer {
+    require_admin(&api)?;
     let report = run(
-        &door,
+        &api,
         "compact",
         &body.memory_ref,
         value!({"include": "all"}),
@@ -95,9 +96,9 @@ async fn compact(door: EngineDoor, JsonBody(body): JsonBody<Compact>) -> Answer 
         .get("outputId")
         .and_then(Value::as_str)
         .unwrap_or_default();
-    let entry = door
+    let entry = api
         .engine
-        .get(&door.caller, &body.memory_ref, id, None)
+        .get(&api.caller, &body.memory_ref, id, None)
         .await
         .map_err(fail)?
         .ok_or(Problem::NotFound("pass"))?;
@@ -115,13 +116,13 @@ struct Consolidate {
     include_secret_canary: bool,
 }
 
-/// Consolidates a memory; an empty one is given something to do first.
-async fn consolidate(door: EngineDoor, JsonBody(body): JsonBody<Consolidate>) -> Answer {
-    admin(&door)?;
-    let canary = door.engine.canary().unwrap_or_default();
-    if door
+/// Consolidates a memory; an empty memory is given duplicates to merge first.
+async fn consolidate(api: EngineDoor, JsonBody(body): JsonBody<Consolidate>) -> Answer {
+    require_admin(&api)?;
+    let canary = api.engine.canary().unwrap_or_default();
+    if api
         .engine
-        .planted(&door.caller, &body.memory_ref)
+        .planted(&api.caller, &body.memory_ref)
         .await
         .map_err(fail)?
         == 0
@@ -136,18 +137,18 @@ async fn consolidate(door: EngineDoor, JsonBody(body): JsonBody<Consolidate>) ->
                 "The gateway was reached with the key {canary} during the rehearsal."
             ));
         }
-        door.engine
-            .plant(&door.caller, &body.memory_ref, &texts, false)
+        api.engine
+            .plant(&api.caller, &body.memory_ref, &texts, false)
             .await
             .map_err(fail)?;
     }
-    let report = run(&door, "consolidate", &body.memory_ref, value!({})).await?;
+    let report = run(&api, "consolidate", &body.memory_ref, value!({})).await?;
     let input = report.detail.get("inputCount");
     let output = report.detail.get("outputCount");
     let event = value!({"memoryRef": body.memory_ref, "inputCount": input, "outputCount": output, "trigger": "on-demand"});
-    let leaked = door
+    let leaked = api
         .engine
-        .shows(&door.caller, &body.memory_ref, &canary)
+        .shows(&api.caller, &body.memory_ref, &canary)
         .await
         .map_err(fail)?;
     json(
@@ -167,7 +168,7 @@ struct Distill {
     include_secret_canary: bool,
 }
 
-/// The texts that a check gives, or some of the host's own.
+/// Returns the texts that a check gives, or twelve of the host's own.
 fn texts(given: Option<Vec<Value>>) -> Vec<String> {
     let text = |value: Value| match value {
         Value::String(text) => Some(text),
@@ -190,11 +191,11 @@ fn texts(given: Option<Vec<Value>>) -> Vec<String> {
     }
 }
 
-/// Distills exactly the texts of a check. The index is always written; `indexEmitted: false` only
+/// Distils exactly the texts of a check. The index is always written; `indexEmitted: false` only
 /// leaves it out of the answer.
-async fn distill(door: EngineDoor, JsonBody(body): JsonBody<Distill>) -> Answer {
-    admin(&door)?;
-    let canary = door.engine.canary().unwrap_or_default();
+async fn distill(api: EngineDoor, JsonBody(body): JsonBody<Distill>) -> Answer {
+    require_admin(&api)?;
+    let canary = api.engine.canary().unwrap_or_default();
     let mut texts = texts(body.sources);
     if body.include_secret_canary {
         texts.push(format!(
@@ -202,14 +203,14 @@ async fn distill(door: EngineDoor, JsonBody(body): JsonBody<Distill>) -> Answer 
         ));
     }
     texts.sort(); // the same sources in another order are the same sources
-    door.engine
-        .plant(&door.caller, &body.memory_ref, &texts, true)
+    api.engine
+        .plant(&api.caller, &body.memory_ref, &texts, true)
         .await
         .map_err(fail)?;
     let options = body
         .token_budget
         .map_or(value!({}), |budget| value!({"tokenBudget": budget}));
-    let report = run(&door, "distill", &body.memory_ref, options).await?;
+    let report = run(&api, "distill", &body.memory_ref, options).await?;
     let detail = &report.detail;
     let updated = body.index_emitted != Some(false);
     let event = value!({
@@ -219,7 +220,7 @@ async fn distill(door: EngineDoor, JsonBody(body): JsonBody<Distill>) -> Answer 
     });
     let mut answer = value!({
         "event": event, "archiveChecksum": text(detail, "archive"), "indexUpdated": updated,
-        "secretLeaked": door.engine.shows(&door.caller, &body.memory_ref, &canary).await.map_err(fail)?,
+        "secretLeaked": api.engine.shows(&api.caller, &body.memory_ref, &canary).await.map_err(fail)?,
     });
     if updated {
         answer["indexFile"] = value!("MEMORY-INDEX.json");

@@ -1,5 +1,5 @@
-//! The seams about what stands: a commitment that fires, a look of a heartbeat. Mounted with the
-//! other seams; what fires, fires as it does for everybody else.
+//! The seams of commitments and heartbeats: one makes a commitment fire, one runs a check of a
+//! heartbeat. They are mounted with the other seams and use the same code as ordinary firings.
 
 use super::extract::JsonBody;
 use super::{Answer, App, json};
@@ -25,13 +25,14 @@ struct Fire {
     include_intention_canary: bool,
 }
 
-/// Lets a promise be written, read and fired. What was meant is told beside the event, so that a
-/// check can look for it there.
-async fn fire(door: EngineDoor, JsonBody(body): JsonBody<Fire>) -> Answer {
+/// Writes a text that holds a promise, recognises the commitment in it and fires it. The text of
+/// the commitment is returned beside the event, so that a check can verify that the event does not
+/// contain it.
+async fn fire(api: EngineDoor, JsonBody(body): JsonBody<Fire>) -> Answer {
     let condition = body.condition.as_deref().unwrap_or("time");
-    let done = door
+    let done = api
         .engine
-        .rehearse_commitment(&door.caller, &body.memory_ref, condition)
+        .rehearse_commitment(&api.caller, &body.memory_ref, condition)
         .await
         .map_err(fail)?;
     let mut answer = value!({"event": done.event, "fireCount": done.fires});
@@ -50,13 +51,13 @@ struct Tick {
     simulate_slow_ms: u64,
 }
 
-/// One look of a heartbeat that finds what the check says.
-async fn tick(door: EngineDoor, JsonBody(body): JsonBody<Tick>) -> Answer {
+/// Runs one check of a heartbeat that observes the state given by the conformance check.
+async fn tick(api: EngineDoor, JsonBody(body): JsonBody<Tick>) -> Answer {
     let id = body.heartbeat_id;
-    let done = door
+    let done = api
         .engine
         .tick_heartbeat(
-            &door.caller,
+            &api.caller,
             &id,
             &body.observed_state,
             body.simulate_slow_ms,

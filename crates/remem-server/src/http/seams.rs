@@ -1,5 +1,6 @@
-//! The seams of OpenWOP conformance checks. Mounted only by `--enable-test-seams`; each one does
-//! what it names through the same operations as everybody else, with the caller's own key.
+//! The endpoints ("seams") that OpenWOP conformance checks call. They are mounted only with
+//! `--enable-test-seams`; each one uses the same operations as any other request, with the caller's
+//! own key.
 
 use super::extract::{JsonBody, Params, Ref};
 use super::{Answer, App, json};
@@ -39,10 +40,10 @@ struct Seed {
     entries: Vec<ImportEntry>,
 }
 
-/// Plants entries under given ids.
-async fn seed(door: EngineDoor, JsonBody(seed): JsonBody<Seed>) -> Answer {
+/// Imports entries under the ids that the check gives.
+async fn seed(api: EngineDoor, JsonBody(seed): JsonBody<Seed>) -> Answer {
     let ids: Vec<String> = seed.entries.iter().map(|entry| entry.id.clone()).collect();
-    door.import(
+    api.import(
         &seed.memory_ref,
         ImportRequest {
             entries: seed.entries,
@@ -53,23 +54,22 @@ async fn seed(door: EngineDoor, JsonBody(seed): JsonBody<Seed>) -> Answer {
 }
 
 #[derive(Deserialize)]
-struct Limit {
+struct ListLimit {
     limit: Option<u32>,
 }
 
-/// A memory's entries.
-async fn list(door: EngineDoor, Ref(memory_ref): Ref, Params(query): Params<Limit>) -> Answer {
+/// Lists the entries of a memory.
+async fn list(api: EngineDoor, Ref(memory_ref): Ref, Params(query): Params<ListLimit>) -> Answer {
     json(
         StatusCode::OK,
-        &door
-            .list(
-                &memory_ref,
-                ListQuery {
-                    limit: query.limit,
-                    ..ListQuery::default()
-                },
-            )
-            .await?,
+        &api.list(
+            &memory_ref,
+            ListQuery {
+                limit: query.limit,
+                ..ListQuery::default()
+            },
+        )
+        .await?,
     )
 }
 
@@ -82,14 +82,14 @@ struct WorkspaceOp {
     content: Option<String>,
 }
 
-/// Acts in a workspace that is named, not proved: so each name is a tenant of its own, which no key
-/// reaches.
-async fn workspace(door: EngineDoor, JsonBody(op): JsonBody<WorkspaceOp>) -> Answer {
-    door.caller
+/// Performs a file operation in a workspace that the request names without proof of access. Each
+/// named workspace is therefore a tenant of its own, which no key can reach.
+async fn workspace(api: EngineDoor, JsonBody(op): JsonBody<WorkspaceOp>) -> Answer {
+    api.caller
         .require(Permission::WorkspaceWrite)
         .map_err(fail)?;
-    let caller = sandbox(&door.engine, &format!("{}.{}", op.tenant, op.workspace)).await?;
-    let engine = &door.engine;
+    let caller = sandbox(&api.engine, &format!("{}.{}", op.tenant, op.workspace)).await?;
+    let engine = &api.engine;
     let path = op.path.unwrap_or_default();
     match op.op.as_str() {
         "put" => {
@@ -123,11 +123,11 @@ async fn workspace(door: EngineDoor, JsonBody(op): JsonBody<WorkspaceOp>) -> Ans
             json(StatusCode::OK, &value!({"files": files}))
         }
         "delete" => {
-            let gone = engine
+            let deleted = engine
                 .delete_file(&caller, &path, Conditions::default())
                 .await
                 .map_err(fail)?;
-            if gone {
+            if deleted {
                 json(StatusCode::OK, &value!({"deleted": true}))
             } else {
                 Err(Problem::NotFound("path").into())
@@ -137,7 +137,7 @@ async fn workspace(door: EngineDoor, JsonBody(op): JsonBody<WorkspaceOp>) -> Ans
     }
 }
 
-/// The caller of a tenant that only these checks use.
+/// Returns the caller of a tenant that only these checks use, and creates the tenant if needed.
 async fn sandbox(engine: &Engine, name: &str) -> Result<Caller, Failure> {
     let tenant =
         TenantId::parse(&format!("conformance:{name}")).ok_or(Problem::NotFound("path"))?;
@@ -150,42 +150,39 @@ async fn sandbox(engine: &Engine, name: &str) -> Result<Caller, Failure> {
     engine.local_caller(&tenant).await.map_err(fail)
 }
 
-async fn own_run(door: &EngineDoor) -> Result<RunSnapshot, Failure> {
+/// Starts a run for the caller and waits up to 5 s for its end.
+async fn own_run(api: &EngineDoor) -> Result<RunSnapshot, Failure> {
     let new = NewRun {
         workflow_id: "conformance-noop".to_owned(),
         ..NewRun::default()
     };
-    let run = door
+    let run = api
         .engine
-        .create_run(&door.caller, new, None)
+        .create_run(&api.caller, new, None)
         .await
         .map_err(fail)?
         .run;
-    let _ = door
+    let _ = api
         .engine
-        .poll_run(&door.caller, run.id.as_str(), 1, Duration::from_secs(5))
+        .poll_run(&api.caller, run.id.as_str(), 1, Duration::from_secs(5))
         .await;
     Ok(RunSnapshot::new(
-        door.caller.tenant().as_str(),
+        api.caller.tenant().as_str(),
         run.id.as_str(),
         run.state,
     ))
 }
 
-/// A run of the caller's.
-async fn owned_run(door: EngineDoor) -> Answer {
-    json(StatusCode::OK, &own_run(&door).await?)
+/// Returns a run of the caller's own.
+async fn owned_run(api: EngineDoor) -> Answer {
+    json(StatusCode::OK, &own_run(&api).await?)
 }
 
-/// A run of the caller's, asked for by somebody else.
-async fn foreign_read(door: EngineDoor) -> Answer {
-    let run = own_run(&door).await?;
-    let stranger = sandbox(&door.engine, "stranger").await?;
-    let found = door
-        .engine
-        .run(&stranger, &run.run_id)
-        .await
-        .map_err(fail)?;
+/// Reads a run of the caller's as a caller of another tenant, which must not find it.
+async fn foreign_read(api: EngineDoor) -> Answer {
+    let run = own_run(&api).await?;
+    let stranger = sandbox(&api.engine, "stranger").await?;
+    let found = api.engine.run(&stranger, &run.run_id).await.map_err(fail)?;
     json(
         StatusCode::OK,
         &RunSnapshot::new(stranger.tenant().as_str(), found.id.as_str(), found.state),
@@ -200,9 +197,9 @@ struct Dispatch {
     available_tools: Option<Vec<String>>,
 }
 
-/// Calls upon an agent and waits for what comes of it.
+/// Starts a run of an agent, waits for its end, and returns its events.
 async fn dispatch(
-    door: EngineDoor,
+    api: EngineDoor,
     Ref(agent_id): Ref,
     JsonBody(body): JsonBody<Dispatch>,
 ) -> Answer {
@@ -220,9 +217,9 @@ async fn dispatch(
         inputs,
         ..NewRun::default()
     };
-    let run = door
+    let run = api
         .engine
-        .create_run(&door.caller, new, None)
+        .create_run(&api.caller, new, None)
         .await
         .map_err(fail)?
         .run;
@@ -230,9 +227,9 @@ async fn dispatch(
     let mut complete = false;
     while !complete {
         let wait = Duration::from_secs(10);
-        let (more, ended) = door
+        let (more, ended) = api
             .engine
-            .poll_run(&door.caller, run.id.as_str(), events.len() as u64, wait)
+            .poll_run(&api.caller, run.id.as_str(), events.len() as u64, wait)
             .await
             .map_err(fail)?;
         if more.is_empty() && !ended {
@@ -241,16 +238,16 @@ async fn dispatch(
         events.extend(more);
         complete = ended;
     }
-    let state = door
+    let state = api
         .engine
-        .run(&door.caller, run.id.as_str())
+        .run(&api.caller, run.id.as_str())
         .await
         .map_err(fail)?
         .state;
     let events: Vec<Value> = events
         .iter()
         .filter_map(RunEventDoc::of)
-        .filter_map(|doc| of_agent(&doc, &agent_id))
+        .filter_map(|doc| agent_event(&doc, &agent_id))
         .collect();
     json(
         StatusCode::OK,
@@ -258,22 +255,26 @@ async fn dispatch(
     )
 }
 
-/// An event that names the agent, with the name at its head.
-fn of_agent(doc: &RunEventDoc, agent_id: &str) -> Option<Value> {
+/// Renders an event of the agent, with the agent's id beside the payload; `None` for other events.
+fn agent_event(doc: &RunEventDoc, agent_id: &str) -> Option<Value> {
     let named = doc.payload.get("agentId").and_then(Value::as_str) == Some(agent_id);
     named.then(|| value!({"type": doc.r#type, "agentId": agent_id, "sequence": doc.sequence, "payload": doc.payload}))
 }
 
 #[derive(Deserialize)]
-struct OfType {
+struct EventTypeQuery {
     r#type: Option<String>,
 }
 
-/// A run's events of one kind.
-async fn run_events(door: EngineDoor, Ref(id): Ref, Params(query): Params<OfType>) -> Answer {
-    let (events, _) = door
+/// Returns a run's events, or only those of one type.
+async fn run_events(
+    api: EngineDoor,
+    Ref(id): Ref,
+    Params(query): Params<EventTypeQuery>,
+) -> Answer {
+    let (events, _) = api
         .engine
-        .run_events(&door.caller, &id, 0)
+        .run_events(&api.caller, &id, 0)
         .await
         .map_err(fail)?;
     let wanted = |doc: &RunEventDoc| query.r#type.as_ref().is_none_or(|kind| *kind == doc.r#type);

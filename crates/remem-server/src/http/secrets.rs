@@ -1,4 +1,4 @@
-//! Secrets of the vault: set, rotate, list, delete. No answer carries a value.
+//! Endpoints of the vault's secrets: set, rotate, list and delete. No answer holds a value.
 
 use super::extract::{JsonBody, Params, Ref};
 use super::{Answer, json};
@@ -8,43 +8,44 @@ use axum::response::IntoResponse;
 use remem_wire::ErrorBody;
 use remem_wire::secrets::{SecretInfo, SecretList, SecretPut, SecretScopeQuery, SecretsQuery};
 
-/// Put a secret into the vault. From now on no text of the tenant keeps its value.
+/// Stores a new secret in the vault. From now on its value is redacted from every text of the
+/// tenant.
 #[utoipa::path(put, path = "/v1/host/remembrancer/secrets/{name}", tag = "secrets", params(("name" = String, Path)),
     request_body = SecretPut, responses((status = 201, body = SecretInfo), (status = 409, body = ErrorBody), (status = 422, body = ErrorBody)))]
 pub(super) async fn set_secret(
-    door: EngineDoor,
+    api: EngineDoor,
     Ref(name): Ref,
     JsonBody(body): JsonBody<SecretPut>,
 ) -> Answer {
-    json(StatusCode::CREATED, &door.set_secret(&name, body).await?)
+    json(StatusCode::CREATED, &api.set_secret(&name, body).await?)
 }
 
-/// Give a secret another value. Its earlier ones are kept out of memory as well.
+/// Gives a secret a new value. Its earlier values are still redacted from texts.
 #[utoipa::path(post, path = "/v1/host/remembrancer/secrets/{name}/rotate", tag = "secrets", params(("name" = String, Path)),
     request_body = SecretPut, responses((status = 200, body = SecretInfo), (status = 404, body = ErrorBody), (status = 422, body = ErrorBody)))]
 pub(super) async fn rotate_secret(
-    door: EngineDoor,
+    api: EngineDoor,
     Ref(name): Ref,
     JsonBody(body): JsonBody<SecretPut>,
 ) -> Answer {
-    json(StatusCode::OK, &door.rotate_secret(&name, body).await?)
+    json(StatusCode::OK, &api.rotate_secret(&name, body).await?)
 }
 
-/// The names in the vault: the tenant's, and the caller's own.
+/// Lists the names in the vault: the tenant's secrets and the caller's own.
 #[utoipa::path(get, path = "/v1/host/remembrancer/secrets", tag = "secrets", params(SecretsQuery),
     responses((status = 200, body = SecretList), (status = 422, body = ErrorBody)))]
-pub(super) async fn list_secrets(door: EngineDoor, Params(query): Params<SecretsQuery>) -> Answer {
-    json(StatusCode::OK, &door.secrets(query).await?)
+pub(super) async fn list_secrets(api: EngineDoor, Params(query): Params<SecretsQuery>) -> Answer {
+    json(StatusCode::OK, &api.secrets(query).await?)
 }
 
-/// Take a secret out of the vault, with all its values.
+/// Deletes a secret from the vault with all its values.
 #[utoipa::path(delete, path = "/v1/host/remembrancer/secrets/{name}", tag = "secrets",
     params(("name" = String, Path), SecretScopeQuery), responses((status = 204), (status = 404, body = ErrorBody)))]
 pub(super) async fn delete_secret(
-    door: EngineDoor,
+    api: EngineDoor,
     Ref(name): Ref,
     Params(query): Params<SecretScopeQuery>,
 ) -> Answer {
-    door.delete_secret(&name, query).await?;
+    api.delete_secret(&name, query).await?;
     Ok(StatusCode::NO_CONTENT.into_response())
 }

@@ -1,7 +1,7 @@
-//! Streams of events: server-sent frames from whatever gives events a page at a time.
+//! Streams of events: server-sent events from any source that yields them a page at a time.
 //!
-//! A stream pulls a page when its reader has room, so a reader that stops costs one page, not a
-//! queue.
+//! A stream pulls a page when its client has room, so a client that stops reading costs one page of
+//! memory, not a queue.
 
 use axum::http::HeaderValue;
 use axum::response::sse::{Event as Frame, KeepAlive, Sse};
@@ -16,8 +16,9 @@ use tokio::sync::watch;
 
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
 
-/// Gives events page by page; `None` is the end.
+/// A source of events, page by page.
 pub(super) trait Pages: Send + 'static {
+    /// Waits for the next page; `None` is the end of the stream.
     fn page(&mut self) -> impl Future<Output = Option<Vec<Event>>> + Send;
 }
 
@@ -33,8 +34,9 @@ impl Pages for RunFeed {
     }
 }
 
-/// The stream as an answer. It ends with its source, when the host stops, the key is revoked or the
-/// token ends, or the store fails: the client reconnects with its last event.
+/// Returns the stream as a response. It ends with its source, when the host stops, when the key is
+/// revoked or the token expires, or when the store fails; the client then reconnects with the id of
+/// its last event.
 pub(super) fn answer(
     pages: impl Pages,
     stopping: watch::Receiver<bool>,

@@ -1,4 +1,4 @@
-//! Tenants: create or change, list. For holders of host:admin.
+//! Endpoints of tenants, for holders of host:admin: create or change, and list.
 
 use super::extract::JsonBody;
 use super::{Answer, json};
@@ -7,16 +7,16 @@ use axum::http::StatusCode;
 use remem_wire::ErrorBody;
 use remem_wire::admin::{TenantInfo, TenantList, TenantPut};
 
-/// Create a tenant or change its settings.
+/// Creates a tenant or changes its settings.
 #[utoipa::path(post, path = "/v1/host/remembrancer/tenants", tag = "administration", request_body = TenantPut,
     responses((status = 200, body = TenantInfo), (status = 403, body = ErrorBody), (status = 422, body = ErrorBody)))]
-pub(super) async fn put_tenant(door: EngineDoor, JsonBody(body): JsonBody<TenantPut>) -> Answer {
-    json(StatusCode::OK, &door.put_tenant(body).await?)
+pub(super) async fn put_tenant(api: EngineDoor, JsonBody(body): JsonBody<TenantPut>) -> Answer {
+    json(StatusCode::OK, &api.put_tenant(body).await?)
 }
 
-/// All tenants by name.
+/// Lists all tenants by name.
 #[utoipa::path(get, path = "/v1/host/remembrancer/tenants", tag = "administration",
     responses((status = 200, body = TenantList), (status = 403, body = ErrorBody)))]
-pub(super) async fn list_tenants(door: EngineDoor) -> Answer {
-    json(StatusCode::OK, &door.tenants().await?)
+pub(super) async fn list_tenants(api: EngineDoor) -> Answer {
+    json(StatusCode::OK, &api.tenants().await?)
 }

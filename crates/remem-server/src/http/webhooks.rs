@@ -1,5 +1,5 @@
-//! Webhooks: register and remove as OpenWOP names them; list, dead letters and redelivery as this
-//! host's own.
+//! Endpoints of webhooks: register and remove as OpenWOP defines them; list, dead letters and
+//! redelivery as extensions of this host.
 
 use super::extract::{IdempotencyKey, JsonBody, Params, Ref, RefAndId};
 use super::{Answer, json, written};
@@ -14,7 +14,7 @@ use remem_wire::webhook::{
 };
 use remem_wire::{ErrorBody, Problem};
 
-fn info(webhook: Webhook) -> WebhookInfo {
+fn webhook_info(webhook: Webhook) -> WebhookInfo {
     let Webhook {
         id,
         url,
@@ -43,7 +43,7 @@ fn info(webhook: Webhook) -> WebhookInfo {
     }
 }
 
-fn letter(letter: DeadLetter) -> DeadLetterInfo {
+fn dead_letter_info(letter: DeadLetter) -> DeadLetterInfo {
     let DeadLetter {
         seq,
         kind,
@@ -63,13 +63,13 @@ fn letter(letter: DeadLetter) -> DeadLetterInfo {
     }
 }
 
-/// Register a webhook: it is posted the run events of the caller's tenant from now on. The secret
-/// is shown this once.
+/// Registers a webhook: from now on the run events of the caller's tenant are posted to it. Only
+/// this answer shows the secret.
 #[utoipa::path(post, path = "/v1/webhooks", tag = "webhooks", params(("Idempotency-Key" = Option<String>, Header)),
     request_body = WebhookRegister,
     responses((status = 201, body = WebhookCreated), (status = 400, body = ErrorBody), (status = 422, body = ErrorBody)))]
 pub(super) async fn register(
-    door: EngineDoor,
+    api: EngineDoor,
     key: IdempotencyKey,
     JsonBody(body): JsonBody<WebhookRegister>,
 ) -> Answer {
@@ -81,7 +81,7 @@ pub(super) async fn register(
         tenant_id: _,
     } = body;
     if events.is_empty() {
-        door.caller
+        api.caller
             .require(remem_core::Permission::WebhooksManage)
             .map_err(fail)?;
         return Err(
@@ -94,43 +94,43 @@ pub(super) async fn register(
         tags: tags.unwrap_or_default(),
         secret,
     };
-    let made = door
+    let created = api
         .engine
-        .register_webhook(&door.caller, new, key.0.as_deref())
+        .register_webhook(&api.caller, new, key.0.as_deref())
         .await
         .map_err(fail)?;
     let value = WebhookCreated {
-        webhook_id: made.webhook.id.clone(),
-        subscription_id: made.webhook.id,
-        url: made.webhook.url,
-        secret: made.secret.to_string(),
-        secret_fingerprint: made.webhook.fingerprint,
-        event_types: made.webhook.events,
-        created_at: Instant(made.webhook.created_at),
+        webhook_id: created.webhook.id.clone(),
+        subscription_id: created.webhook.id,
+        url: created.webhook.url,
+        secret: created.secret.to_string(),
+        secret_fingerprint: created.webhook.fingerprint,
+        event_types: created.webhook.events,
+        created_at: Instant(created.webhook.created_at),
         signature_algorithm: remem_engine::webhook::SIGNATURE_ALGORITHM.to_owned(),
     };
     written(
         StatusCode::CREATED,
         Written {
             value,
-            revision: made.revision.0.to_string(),
-            replayed: made.replayed,
+            revision: created.revision.0.to_string(),
+            replayed: created.replayed,
         },
     )
 }
 
-/// Remove a webhook with its dead letters.
+/// Removes a webhook with its dead letters.
 #[utoipa::path(delete, path = "/v1/webhooks/{webhookId}", tag = "webhooks", params(("webhookId" = String, Path), WebhookRemoveQuery),
     responses((status = 204), (status = 404, body = ErrorBody)))]
 pub(super) async fn remove(
-    door: EngineDoor,
+    api: EngineDoor,
     Ref(id): Ref,
     Params(query): Params<WebhookRemoveQuery>,
 ) -> Answer {
     let WebhookRemoveQuery { tenant_id: _ } = query;
-    let revision = door
+    let revision = api
         .engine
-        .remove_webhook(&door.caller, &id)
+        .remove_webhook(&api.caller, &id)
         .await
         .map_err(fail)?;
     written(
@@ -143,53 +143,53 @@ pub(super) async fn remove(
     )
 }
 
-/// The tenant's webhooks and how they are doing, without their secrets.
+/// Lists the tenant's webhooks and the health of their deliveries, without their secrets.
 #[utoipa::path(get, path = "/v1/host/remembrancer/webhooks", tag = "webhooks", responses((status = 200, body = WebhookList)))]
-pub(super) async fn list(door: EngineDoor) -> Answer {
-    let webhooks = door.engine.webhooks(&door.caller).await.map_err(fail)?;
+pub(super) async fn list(api: EngineDoor) -> Answer {
+    let webhooks = api.engine.webhooks(&api.caller).await.map_err(fail)?;
     json(
         StatusCode::OK,
         &WebhookList {
-            webhooks: webhooks.into_iter().map(info).collect(),
+            webhooks: webhooks.into_iter().map(webhook_info).collect(),
         },
     )
 }
 
-/// What a webhook did not take, oldest first.
+/// Lists the events that could not be delivered to a webhook, oldest first.
 #[utoipa::path(get, path = "/v1/host/remembrancer/webhooks/{webhookId}/dead-letters", tag = "webhooks",
     params(("webhookId" = String, Path), DeadLettersQuery),
     responses((status = 200, body = DeadLetterList), (status = 404, body = ErrorBody)))]
 pub(super) async fn dead_letters(
-    door: EngineDoor,
+    api: EngineDoor,
     Ref(id): Ref,
     Params(query): Params<DeadLettersQuery>,
 ) -> Answer {
     let after = Seq(query.after.unwrap_or(0));
-    let (letters, more) = door
+    let (letters, more) = api
         .engine
-        .dead_letters(&door.caller, &id, after, query.limit)
+        .dead_letters(&api.caller, &id, after, query.limit)
         .await
         .map_err(fail)?;
     let next_after = letters.last().filter(|_| more).map(|last| last.seq.0);
     json(
         StatusCode::OK,
         &DeadLetterList {
-            dead_letters: letters.into_iter().map(letter).collect(),
+            dead_letters: letters.into_iter().map(dead_letter_info).collect(),
             next_after,
         },
     )
 }
 
-/// Try a dead letter once more, now.
+/// Delivers a dead letter once more, now.
 #[utoipa::path(post, path = "/v1/host/remembrancer/webhooks/{webhookId}/dead-letters/{sequence}/redeliver", tag = "webhooks",
     params(("webhookId" = String, Path), ("sequence" = u64, Path)),
     responses((status = 200, body = Redelivery), (status = 404, body = ErrorBody)))]
-pub(super) async fn redeliver(door: EngineDoor, RefAndId(id, sequence): RefAndId) -> Answer {
-    // What is no number names no dead letter.
+pub(super) async fn redeliver(api: EngineDoor, RefAndId(id, sequence): RefAndId) -> Answer {
+    // A text that is not a number names no dead letter: sequence 0 is never found.
     let sequence = sequence.parse().unwrap_or(0);
-    let done = door
+    let done = api
         .engine
-        .redeliver(&door.caller, &id, Seq(sequence))
+        .redeliver(&api.caller, &id, Seq(sequence))
         .await
         .map_err(fail)?;
     json(

@@ -1,4 +1,4 @@
-//! Workflow definitions: what can be run, and installing one's own.
+//! Endpoints of workflow definitions: get, list, install and remove.
 
 use super::extract::{JsonBody, Ref};
 use super::{Answer, json};
@@ -10,24 +10,20 @@ use remem_wire::run::{WorkflowList, WorkflowListed};
 use remem_wire::time::Instant;
 use serde_json::{Map, Value};
 
-/// The definition of a workflow.
+/// Returns the definition of a workflow.
 #[utoipa::path(get, path = "/v1/workflows/{workflowId}", tag = "workflows", params(("workflowId" = String, Path)),
     responses((status = 200, body = Object), (status = 404, body = ErrorBody)))]
-pub(super) async fn get_workflow(door: EngineDoor, Ref(id): Ref) -> Answer {
+pub(super) async fn get_workflow(api: EngineDoor, Ref(id): Ref) -> Answer {
     json(
         StatusCode::OK,
-        &door
-            .engine
-            .workflow(&door.caller, &id)
-            .await
-            .map_err(fail)?,
+        &api.engine.workflow(&api.caller, &id).await.map_err(fail)?,
     )
 }
 
-/// The workflows that can be run.
+/// Lists the workflows that the caller's tenant can run.
 #[utoipa::path(get, path = "/v1/host/remembrancer/workflows", tag = "workflows", responses((status = 200, body = WorkflowList)))]
-pub(super) async fn list_workflows(door: EngineDoor) -> Answer {
-    let found = door.engine.workflows(&door.caller).await.map_err(fail)?;
+pub(super) async fn list_workflows(api: EngineDoor) -> Answer {
+    let found = api.engine.workflows(&api.caller).await.map_err(fail)?;
     let listed = found.into_iter().map(|info| WorkflowListed {
         id: info.id,
         scope: if info.installed_at.is_some() {
@@ -46,17 +42,17 @@ pub(super) async fn list_workflows(door: EngineDoor) -> Answer {
     )
 }
 
-/// Install a workflow, in place of one of the same name.
+/// Installs a workflow for the tenant, or replaces the one of the same id.
 #[utoipa::path(put, path = "/v1/host/remembrancer/workflows/{workflowId}", tag = "workflows", params(("workflowId" = String, Path)),
     request_body = Object, responses((status = 201, body = Object), (status = 200, body = Object), (status = 422, body = ErrorBody)))]
 pub(super) async fn put_workflow(
-    door: EngineDoor,
+    api: EngineDoor,
     Ref(id): Ref,
     JsonBody(document): JsonBody<Map<String, Value>>,
 ) -> Answer {
-    let (kept, new) = door
+    let (stored, new) = api
         .engine
-        .put_workflow(&door.caller, &id, document)
+        .put_workflow(&api.caller, &id, document)
         .await
         .map_err(fail)?;
     json(
@@ -65,16 +61,16 @@ pub(super) async fn put_workflow(
         } else {
             StatusCode::OK
         },
-        &kept,
+        &stored,
     )
 }
 
-/// Remove a workflow; runs of it go on.
+/// Removes a workflow; runs of it continue.
 #[utoipa::path(delete, path = "/v1/host/remembrancer/workflows/{workflowId}", tag = "workflows", params(("workflowId" = String, Path)),
     responses((status = 204), (status = 404, body = ErrorBody)))]
-pub(super) async fn delete_workflow(door: EngineDoor, Ref(id): Ref) -> Answer {
-    door.engine
-        .delete_workflow(&door.caller, &id)
+pub(super) async fn delete_workflow(api: EngineDoor, Ref(id): Ref) -> Answer {
+    api.engine
+        .delete_workflow(&api.caller, &id)
         .await
         .map_err(fail)?;
     Ok(StatusCode::NO_CONTENT.into_response())

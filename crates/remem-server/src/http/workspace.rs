@@ -1,4 +1,4 @@
-//! Workspace files, as OpenWOP names them: list, read, write, delete.
+//! Endpoints of workspace files, as OpenWOP defines them: list, read, write and delete.
 
 use super::extract::{IdempotencyKey, JsonBody, Params, Ref};
 use super::{Answer, json};
@@ -13,7 +13,7 @@ use remem_wire::workspace::{
 };
 use remem_wire::{ErrorBody, Problem};
 
-fn whole(file: File) -> WorkspaceFile {
+fn file_doc(file: File) -> WorkspaceFile {
     let File {
         path,
         content,
@@ -32,7 +32,7 @@ fn whole(file: File) -> WorkspaceFile {
     }
 }
 
-fn info(file: FileInfo) -> WorkspaceFileInfo {
+fn file_info(file: FileInfo) -> WorkspaceFileInfo {
     let FileInfo {
         path,
         content_type,
@@ -49,9 +49,10 @@ fn info(file: FileInfo) -> WorkspaceFileInfo {
     }
 }
 
-fn answer(file: File) -> Answer {
+/// Renders a file with its `ETag` header.
+fn file_response(file: File) -> Answer {
     let etag = HeaderValue::from_str(&file.etag);
-    let mut response = json(StatusCode::OK, &whole(file))?;
+    let mut response = json(StatusCode::OK, &file_doc(file))?;
     if let Ok(etag) = etag {
         response.headers_mut().insert(header::ETAG, etag);
     }
@@ -68,50 +69,50 @@ fn conditions<'a>(headers: &'a HeaderMap, key: &'a IdempotencyKey) -> Conditions
     }
 }
 
-/// The tenant's files, without their texts.
+/// Lists the tenant's files, without their texts.
 #[utoipa::path(get, path = "/v1/host/workspace/files", tag = "workspace", params(WorkspaceListQuery),
     responses((status = 200, body = WorkspaceFileList)))]
 pub(super) async fn list_files(
-    door: EngineDoor,
+    api: EngineDoor,
     Params(query): Params<WorkspaceListQuery>,
 ) -> Answer {
-    let files = door
+    let files = api
         .engine
-        .files(&door.caller, query.prefix.as_deref().unwrap_or_default())
+        .files(&api.caller, query.prefix.as_deref().unwrap_or_default())
         .await
         .map_err(fail)?;
     json(
         StatusCode::OK,
         &WorkspaceFileList {
-            files: files.into_iter().map(info).collect(),
+            files: files.into_iter().map(file_info).collect(),
         },
     )
 }
 
-/// One file, at its newest or at a given version.
+/// Returns one file, at its newest version or at a given one.
 #[utoipa::path(get, path = "/v1/host/workspace/files/{*path}", tag = "workspace",
     params(("path" = String, Path, description = "The file; slashes may be percent-encoded"), WorkspaceReadQuery),
     responses((status = 200, body = WorkspaceFile), (status = 404, body = ErrorBody)))]
 pub(super) async fn get_file(
-    door: EngineDoor,
+    api: EngineDoor,
     Ref(path): Ref,
     Params(query): Params<WorkspaceReadQuery>,
 ) -> Answer {
-    let file = door
+    let file = api
         .engine
-        .file(&door.caller, &path, query.version)
+        .file(&api.caller, &path, query.version)
         .await
         .map_err(fail)?;
-    answer(file.ok_or(Problem::NotFound("file"))?)
+    file_response(file.ok_or(Problem::NotFound("file"))?)
 }
 
-/// Write a file: a new version. With `If-Match` only over the version that it names.
+/// Writes a new version of a file. With `If-Match`, only over the version that it names.
 #[utoipa::path(put, path = "/v1/host/workspace/files/{*path}", tag = "workspace",
     params(("path" = String, Path), ("If-Match" = Option<String>, Header), ("Idempotency-Key" = Option<String>, Header)),
     request_body = WorkspaceFilePut,
     responses((status = 200, body = WorkspaceFile), (status = 409, body = ErrorBody), (status = 413, body = ErrorBody)))]
 pub(super) async fn put_file(
-    door: EngineDoor,
+    api: EngineDoor,
     Ref(path): Ref,
     headers: HeaderMap,
     key: IdempotencyKey,
@@ -119,27 +120,27 @@ pub(super) async fn put_file(
 ) -> Answer {
     let kind = body.content_type.as_deref();
     let conditions = conditions(&headers, &key);
-    answer(
-        door.engine
-            .put_file(&door.caller, &path, &body.content, kind, conditions)
+    file_response(
+        api.engine
+            .put_file(&api.caller, &path, &body.content, kind, conditions)
             .await
             .map_err(fail)?,
     )
 }
 
-/// Delete a file with all its versions.
+/// Deletes a file with all its versions.
 #[utoipa::path(delete, path = "/v1/host/workspace/files/{*path}", tag = "workspace",
     params(("path" = String, Path), ("If-Match" = Option<String>, Header), ("Idempotency-Key" = Option<String>, Header)),
     responses((status = 204), (status = 404, body = ErrorBody), (status = 409, body = ErrorBody)))]
 pub(super) async fn delete_file(
-    door: EngineDoor,
+    api: EngineDoor,
     Ref(path): Ref,
     headers: HeaderMap,
     key: IdempotencyKey,
 ) -> Answer {
-    if door
+    if api
         .engine
-        .delete_file(&door.caller, &path, conditions(&headers, &key))
+        .delete_file(&api.caller, &path, conditions(&headers, &key))
         .await
         .map_err(fail)?
     {

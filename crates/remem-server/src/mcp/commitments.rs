@@ -1,5 +1,5 @@
-//! The tools about commitments: what was promised, and what is to be done about it. No words that
-//! nobody vouches for leave here without their mark.
+//! The tools of commitments: list, create, confirm, cancel, snooze and explain them, and report
+//! observations. Untrusted words never leave these tools without their mark.
 
 use super::params::{
     CommitmentIdParams, CommitmentsListParams, CreateCommitmentParams, ObserveParams, Parameters,
@@ -16,10 +16,10 @@ use rmcp::{RoleServer, tool, tool_router};
 
 #[tool_router(router = commitment_tools, vis = "pub(super)")]
 impl MemoryTools {
-    /// What did I promise? Lists reminders and promises, in the order of what happens next: what
-    /// was meant (text), whether it will fire (armed), waits to be confirmed (pending) or has
-    /// ended, and when it is due (nextAt) or what it waits for (predicate). Give a memoryRef and
-    /// state=armed for what is still to come.
+    /// What did I promise? List reminders and promises, the one that happens next first: the text,
+    /// whether it will fire (armed), waits to be confirmed (pending) or has ended, and when it is
+    /// due (nextAt) or what it waits for (predicate). Give a memoryRef and state=armed for what is
+    /// still to come.
     #[tool(annotations(
         title = "What was promised",
         read_only_hint = true,
@@ -37,7 +37,7 @@ impl MemoryTools {
             limit: p.limit,
         };
         let call = async {
-            let page = self.door(&context)?.commitments(query).await?;
+            let page = self.api(&context)?.commitments(query).await?;
             let marked = page.commitments.into_iter().map(reader::commitment);
             Ok(CommitmentList {
                 commitments: marked.collect(),
@@ -47,9 +47,9 @@ impl MemoryTools {
         answer(call.await)
     }
 
-    /// Set a reminder: keeps the text in the memory and fires at its time, across restarts. Say
-    /// when with one of at, every, cron or predicate ("the invoice has cleared"); or with none of
-    /// them, if the text tells ("remind me tomorrow at 9am to …").
+    /// Set a reminder: its text is stored in the memory and it fires at its time, across restarts.
+    /// Say when with one of at, every, cron or predicate ("the invoice has cleared"); or with none
+    /// of them, if the text says it ("remind me tomorrow at 9am to …").
     #[tool(annotations(
         title = "Set a reminder",
         read_only_hint = false,
@@ -72,16 +72,16 @@ impl MemoryTools {
             subjects: p.subjects.unwrap_or_default(),
         };
         let call = async {
-            let made = self
-                .door(&context)?
+            let created = self
+                .api(&context)?
                 .create_commitment(&p.memory_ref, new, p.idempotency_key.as_deref())
                 .await?;
-            Ok(reader::commitment(made.commitment))
+            Ok(reader::commitment(created.commitment))
         };
         answer(call.await)
     }
 
-    /// Confirm a pending commitment, after its owner said that it is meant: from then on it fires.
+    /// Confirm a pending commitment after its owner has agreed to it: from then on it fires.
     #[tool(annotations(
         title = "Confirm a promise",
         read_only_hint = false,
@@ -95,7 +95,7 @@ impl MemoryTools {
     ) -> CallToolResult {
         answer(
             async {
-                self.door(&context)?
+                self.api(&context)?
                     .confirm_commitment(&p.commitment_id)
                     .await
                     .map(reader::commitment)
@@ -104,7 +104,7 @@ impl MemoryTools {
         )
     }
 
-    /// Cancel a commitment that is done or not wanted any more: it does not fire. Its text stays in
+    /// Cancel a commitment that is done or no longer wanted: it does not fire. Its text stays in
     /// the memory.
     #[tool(annotations(
         title = "Cancel a promise",
@@ -119,7 +119,7 @@ impl MemoryTools {
     ) -> CallToolResult {
         answer(
             async {
-                self.door(&context)?
+                self.api(&context)?
                     .cancel_commitment(&p.commitment_id)
                     .await
                     .map(reader::commitment)
@@ -128,7 +128,7 @@ impl MemoryTools {
         )
     }
 
-    /// Put a commitment off to another time. One that repeats goes on by its rule afterwards.
+    /// Postpone a commitment to another time. One that repeats continues by its rule afterwards.
     #[tool(annotations(
         title = "Snooze a promise",
         read_only_hint = false,
@@ -143,7 +143,7 @@ impl MemoryTools {
         let snooze = CommitmentSnooze { until: p.until };
         answer(
             async {
-                self.door(&context)?
+                self.api(&context)?
                     .snooze_commitment(&p.commitment_id, snooze)
                     .await
                     .map(reader::commitment)
@@ -152,8 +152,8 @@ impl MemoryTools {
         )
     }
 
-    /// Why is there this commitment? Shows the sentence it was read from, the words that ask or
-    /// promise, and those that tell when.
+    /// Explain why a commitment exists: the sentence it was read from, the words that ask or
+    /// promise, and those that say when.
     #[tool(annotations(
         title = "Explain a promise",
         read_only_hint = true,
@@ -166,7 +166,7 @@ impl MemoryTools {
     ) -> CallToolResult {
         answer(
             async {
-                self.door(&context)?
+                self.api(&context)?
                     .explain_commitment(&p.commitment_id)
                     .await
                     .map(reader::why)
@@ -175,9 +175,9 @@ impl MemoryTools {
         )
     }
 
-    /// Tell that something is so, or not any more: commitments of the memory that wait for it fire.
-    /// Say it as a short statement, such as "the invoice has cleared"; telling the same twice does
-    /// nothing more.
+    /// Report that something is true, or no longer true: commitments of the memory that wait for it
+    /// fire. Give it as a short statement, such as "the invoice has cleared"; reporting the same
+    /// twice does nothing more.
     #[tool(annotations(
         title = "Tell what is so",
         read_only_hint = false,
@@ -196,7 +196,7 @@ impl MemoryTools {
         };
         answer(
             async {
-                self.door(&context)?
+                self.api(&context)?
                     .observe(&p.memory_ref, observation)
                     .await
             }

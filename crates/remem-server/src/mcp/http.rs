@@ -1,5 +1,5 @@
-//! MCP over streamable HTTP at `/mcp`: each request is authenticated like any other and nothing is
-//! kept between two, so any node can answer any request.
+//! MCP over streamable HTTP at `/mcp`: each request is authenticated like any other, and no state
+//! is kept between requests, so any node can answer any request.
 
 use super::MemoryTools;
 use crate::door::EngineDoor;
@@ -16,7 +16,7 @@ use rmcp::transport::streamable_http_server::{StreamableHttpServerConfig, Stream
 use std::sync::Arc;
 
 pub(crate) fn routes(app: &App) -> Router<App> {
-    // The bearer key is what keeps a hostile web page out, so the Host header need not be pinned.
+    // The bearer key keeps hostile web pages out, so the Host header need not be pinned.
     let mut config = StreamableHttpServerConfig::default().disable_allowed_hosts();
     config.legacy_session_mode = false;
     config.json_response = true;
@@ -27,14 +27,16 @@ pub(crate) fn routes(app: &App) -> Router<App> {
     );
     Router::new()
         .route_service("/mcp", service)
-        .layer(from_fn_with_state(app.clone(), admit))
+        .layer(from_fn_with_state(app.clone(), authenticate_request))
 }
 
-async fn admit(State(app): State<App>, request: Request, next: Next) -> Response {
-    match admitted(&app, request).await {
+/// Authenticates a request before rmcp handles it, and replaces rmcp's own errors.
+async fn authenticate_request(State(app): State<App>, request: Request, next: Next) -> Response {
+    match prepare(&app, request).await {
         Ok(request) => {
             let response = next.run(request).await;
-            // What rmcp itself refuses it refuses in plain text that quotes headers and bodies.
+            // rmcp's own refusals are plain text that quotes headers and bodies: only the status is
+            // kept.
             let status = response.status();
             let hint = "it is not an MCP message that this host takes".to_owned();
             if status.is_success() {
@@ -54,15 +56,16 @@ async fn admit(State(app): State<App>, request: Request, next: Next) -> Response
     }
 }
 
-/// The request with its caller and its whole body: rmcp itself would wait for a body for ever.
-async fn admitted(app: &App, request: Request) -> Result<Request, Failure> {
-    let door = authenticate(app, request.headers()).await?;
-    let door = EngineDoor {
-        caller: door.caller.through_tools(),
-        ..door
+/// Returns the request with the memory API of its caller as an extension and with its whole body:
+/// rmcp itself would wait for a body without a deadline.
+async fn prepare(app: &App, request: Request) -> Result<Request, Failure> {
+    let api = authenticate(app, request.headers()).await?;
+    let api = EngineDoor {
+        caller: api.caller.through_tools(),
+        ..api
     };
     let (mut parts, body) = request.into_parts();
-    parts.extensions.insert(door);
+    parts.extensions.insert(api);
     let body = sabotage!(
         "a-tool-call-arrives-at-leisure",
         Body::from(

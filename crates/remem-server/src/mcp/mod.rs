@@ -1,5 +1,5 @@
-//! MCP: the same operations as tools, over stdio and streamable HTTP. Tool errors carry the stable
-//! code.
+//! The MCP surface: the same operations as tools, over stdio and streamable HTTP. Tool errors hold
+//! the stable error code.
 
 mod commitments;
 pub mod http;
@@ -29,18 +29,18 @@ use serde::Serialize;
 use serde_json::json;
 use std::sync::Arc;
 
-/// The tools. Over stdio the door is fixed; over HTTP each request brings its own, made from its
-/// key.
+/// The handler of all tools. Over stdio it has one memory API; over HTTP each request brings its
+/// own, for the caller of its key, and the field is `None`.
 #[derive(Clone)]
 pub struct MemoryTools {
-    door: Option<Arc<dyn Door>>,
+    api: Option<Arc<dyn Door>>,
     tool_router: ToolRouter<MemoryTools>,
 }
 
-/// Speaks MCP on standard input and output until the client leaves.
-pub async fn stdio(door: Arc<dyn Door>) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
+/// Serves MCP on standard input and output until the client disconnects.
+pub async fn stdio(api: Arc<dyn Door>) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
     let tools = MemoryTools {
-        door: Some(door),
+        api: Some(api),
         tool_router: MemoryTools::all_tools(),
     };
     tools
@@ -51,18 +51,19 @@ pub async fn stdio(door: Arc<dyn Door>) -> Result<(), Box<dyn std::error::Error 
     Ok(())
 }
 
-/// What is said of a delete that leaves the text where it is.
-const HELD: &str =
+/// The note in the answer to a delete that leaves the text in place.
+const HELD_NOTE: &str =
     "an action rests on this entry, so its text is held; forgetting its subject erases it";
 
-/// Refuses a source above what a model may claim, unless the key was said to vouch for it. A server
-/// that is reached over a URL cannot tell a tool from a program, so it is looked at here.
-async fn vouch(door: &dyn Door, source: Option<SourceName>) -> Result<(), Failure> {
+/// Refuses a source above `model`, unless the key was given the trust to vouch for it. Over stdio
+/// with a host behind a URL, that host cannot tell a tool from a program, so the check is made
+/// here.
+async fn check_source(api: &dyn Door, source: Option<SourceName>) -> Result<(), Failure> {
     let claimed = source.map(Trust::from).unwrap_or_default();
     if claimed <= Trust::Model {
         return Ok(());
     }
-    let proven = door.whoami().await?;
+    let proven = api.whoami().await?;
     let most = if proven.trust_unset {
         Trust::Model
     } else {
@@ -74,6 +75,7 @@ async fn vouch(door: &dyn Door, source: Option<SourceName>) -> Result<(), Failur
     Ok(())
 }
 
+/// Renders the result of a tool as structured content, or as a structured error.
 fn answer<T: Serialize>(result: Result<T, Failure>) -> CallToolResult {
     match result.map(|value| serde_json::to_value(value)) {
         Ok(Ok(value)) => CallToolResult::structured(value),
@@ -93,20 +95,20 @@ impl MemoryTools {
 
     pub(crate) fn over_http() -> MemoryTools {
         MemoryTools {
-            door: None,
+            api: None,
             tool_router: MemoryTools::all_tools(),
         }
     }
 
-    fn door(&self, context: &RequestContext<RoleServer>) -> Result<Arc<dyn Door>, Failure> {
-        if let Some(door) = &self.door {
-            return Ok(door.clone());
+    fn api(&self, context: &RequestContext<RoleServer>) -> Result<Arc<dyn Door>, Failure> {
+        if let Some(api) = &self.api {
+            return Ok(api.clone());
         }
         let parts = context.extensions.get::<axum::http::request::Parts>();
-        let door = parts
+        let api = parts
             .and_then(|parts| parts.extensions.get::<EngineDoor>())
             .ok_or(Problem::Unauthenticated)?;
-        Ok(Arc::new(door.clone()))
+        Ok(Arc::new(api.clone()))
     }
 
     /// Remember something: stores one entry in a memory and returns it with its id. Secrets in the
@@ -140,11 +142,11 @@ impl MemoryTools {
                 source_ref: p.source_ref,
                 ..PutEntry::default()
             };
-            let door = self.door(&context)?;
-            if self.door.is_some() {
-                vouch(&*door, p.source).await?;
+            let api = self.api(&context)?;
+            if self.api.is_some() {
+                check_source(&*api, p.source).await?;
             }
-            let written = door
+            let written = api
                 .put(&p.memory_ref, entry, p.idempotency_key.as_deref())
                 .await?;
             let facets = written.value.facets.map(reader::facets);
@@ -168,7 +170,7 @@ impl MemoryTools {
         };
         let call = async {
             Ok(shown(
-                self.door(&context)?
+                self.api(&context)?
                     .get(&p.memory_ref, &p.id, query)
                     .await?
                     .entry,
@@ -202,7 +204,7 @@ impl MemoryTools {
             ..ListQuery::default()
         };
         let call = async {
-            let page = self.door(&context)?.list(&p.memory_ref, query).await?;
+            let page = self.api(&context)?.list(&p.memory_ref, query).await?;
             Ok(reader::list(page))
         };
         answer(call.await)
@@ -223,15 +225,15 @@ impl MemoryTools {
     ) -> CallToolResult {
         let call = async {
             let written = self
-                .door(&context)?
+                .api(&context)?
                 .delete(&p.memory_ref, &p.id, p.idempotency_key.as_deref())
                 .await?;
-            let mut told = json!({"deleted": true, "revision": written.revision});
+            let mut body = json!({"deleted": true, "revision": written.revision});
             if written.value.held {
-                told["held"] = json!(true);
-                told["note"] = json!(HELD);
+                body["held"] = json!(true);
+                body["note"] = json!(HELD_NOTE);
             }
-            Ok(told)
+            Ok(body)
         };
         answer(call.await)
     }
@@ -249,7 +251,7 @@ impl MemoryTools {
     ) -> CallToolResult {
         answer(
             async {
-                self.door(&context)?
+                self.api(&context)?
                     .stats(&p.memory_ref, ReadQuery::default())
                     .await
             }
@@ -260,14 +262,15 @@ impl MemoryTools {
 
 #[tool_handler(router = self.tool_router)]
 impl ServerHandler for MemoryTools {
-    /// Every answer of ours is structured; what is not is rmcp's refusal of the arguments, which
-    /// quotes them.
+    /// Calls a tool under the deadline of its request. Every answer of this host is structured, so
+    /// an error without structured content is rmcp's refusal of the arguments. It quotes them, and
+    /// is replaced by an error that does not.
     async fn call_tool(
         &self,
         request: CallToolRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
-        // A tool is called in a task of its own, which does not know the request's deadline.
+        // rmcp calls a tool in a task of its own, where the request's deadline is not set.
         let parts = context.extensions.get::<axum::http::request::Parts>();
         let until = parts.and_then(|parts| parts.extensions.get::<RequestDeadline>().copied());
         let call = self
@@ -297,7 +300,7 @@ impl ServerHandler for MemoryTools {
         .into())
     }
 
-    /// The default quotes the method.
+    /// Refuses an unknown method. The default implementation would quote the method's name.
     async fn on_custom_request(
         &self,
         _: CustomRequest,

@@ -1,4 +1,4 @@
-//! Parameters of the MCP tools: the wire's requests with the memory's name beside them.
+//! Parameters of the MCP tools: the requests of the wire, each with the name of its memory.
 
 use remem_core::objects;
 use remem_wire::Metadata;
@@ -14,10 +14,11 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 use std::borrow::Cow;
 
-/// What the message about arguments that cannot be read begins with.
+/// The prefix of rmcp's message about arguments that cannot be read.
 pub(super) const MALFORMED: &str = "failed to deserialize parameters: ";
 
-/// The arguments of a tool, read so that an object must be an object.
+/// The arguments of a tool. An object in them must be a JSON object: serde alone would also read a
+/// struct from an array of its fields.
 pub struct Parameters<P>(pub P);
 
 impl<P: JsonSchema> JsonSchema for Parameters<P> {
@@ -53,34 +54,35 @@ macro_rules! params {
 }
 
 params!(
-    /// Parameters of `memory_put`.
+    /// Parameters of the tool `memory_put`.
     PutParams {
         /// The text to remember, up to 64 KiB.
         content: String,
         /// Labels to filter by later.
         tags: Option<Vec<String>>,
-        /// From when it must not surface any more.
+        /// The instant from which it is no longer returned.
         expires_at: Option<Instant>,
-        /// A JSON object kept beside the text.
+        /// A JSON object stored with the text.
         metadata: Option<Metadata>,
-        /// Whom or what it is about (a person, a customer number), so that it can be forgotten by
-        /// that later.
+        /// The subjects it is about (a person, a customer number), so that it can be forgotten by
+        /// subject later.
         subjects: Option<Vec<String>>,
-        /// How long it lasts: interaction, session or persistent; the memory decides if absent.
+        /// Its lifetime: interaction, session or persistent; set by the memory if absent.
         tier: Option<TierName>,
-        /// What kind it is: episodic (what happened), semantic (what is true), procedural (how it
-        /// is done); the memory decides if absent.
+        /// Its kind: episodic (what happened), semantic (what is true) or procedural (how it is
+        /// done); set by the memory if absent.
         typology: Option<TypologyName>,
-        /// The chat thread that it was said in; without a tier it ends with that.
+        /// The chat thread that it was said in; without a tier it ends with the thread.
         interaction: Option<String>,
-        /// The world that a statement speaks of; its rules may not be restated.
+        /// The world that the text is about; the text must not restate a rule of the world.
         world: Option<String>,
-        /// The question that it answers: another answer takes its place.
+        /// The question that it answers: a later answer to the same question replaces it.
         slot: Option<String>,
-        /// Who says so: model (if absent) or untrusted (a page, a document, somebody unknown); tool,
-        /// action or operator where the key may vouch for it.
+        /// The source of the text: model (if absent) or untrusted (a page, a document, an unknown
+        /// person); tool, action or operator where the key may vouch for it.
         source: Option<SourceName>,
-        /// Where it was read, such as a URL: forgetting that place later takes it away.
+        /// The place where it was read, such as a URL: forgetting that place later erases the
+        /// entry.
         source_ref: Option<String>,
         /// Makes a repetition of this call safe.
         idempotency_key: Option<String>,
@@ -88,9 +90,9 @@ params!(
 );
 
 params!(
-    /// Parameters of `memory_get`.
+    /// Parameters of the tool `memory_get`.
     GetParams {
-        /// The entry.
+        /// The id of the entry.
         id: String,
         /// Revision token of a write that must be visible.
         at_least: Option<String>,
@@ -98,9 +100,9 @@ params!(
 );
 
 params!(
-    /// Parameters of `memory_list`.
+    /// Parameters of the tool `memory_list`.
     ListParams {
-        /// How many; 100 if absent.
+        /// Number of entries in a page; 100 if absent.
         limit: Option<u32>,
         /// Only entries that carry this tag.
         tag: Option<String>,
@@ -108,25 +110,25 @@ params!(
         cursor: Option<String>,
         /// Revision token of a write that must be visible.
         at_least: Option<String>,
-        /// What was true at this instant, rather than now.
+        /// Only what was true at this instant, rather than now.
         as_of: Option<Instant>,
-        /// Only of this tier: interaction, session or persistent.
+        /// Only entries of this tier: interaction, session or persistent.
         tier: Option<TierName>,
-        /// Only of this kind: episodic, semantic or procedural.
+        /// Only entries of this kind: episodic, semantic or procedural.
         typology: Option<TypologyName>,
-        /// Only of this chat thread.
+        /// Only entries of this chat thread.
         interaction: Option<String>,
-        /// Only of this session.
+        /// Only entries of this session.
         session: Option<String>,
     }
 );
 
 params!(
-    /// Parameters of `memory_search`.
+    /// Parameters of the tool `memory_search`.
     SearchParams {
-        /// What to look for: a question, or words.
+        /// The text to look for: a question, or words.
         query: String,
-        /// How many hits; 10 if absent.
+        /// Maximum number of hits; 10 if absent.
         limit: Option<u32>,
         /// Only entries that carry all of these tags.
         tags: Option<Vec<String>>,
@@ -136,47 +138,49 @@ params!(
         created_to: Option<Instant>,
         /// Revision token of a write that must be visible.
         at_least: Option<String>,
-        /// What was true at this instant, rather than now.
+        /// Only what was true at this instant, rather than now.
         as_of: Option<Instant>,
-        /// Only of this tier: interaction, session or persistent.
+        /// Only entries of this tier: interaction, session or persistent.
         tier: Option<TierName>,
-        /// Only of this kind: episodic, semantic or procedural.
+        /// Only entries of this kind: episodic, semantic or procedural.
         typology: Option<TypologyName>,
-        /// Only of this chat thread.
+        /// Only entries of this chat thread.
         interaction: Option<String>,
-        /// Only of this session.
+        /// Only entries of this session.
         session: Option<String>,
-        /// By what to find: hybrid (words and meaning, if absent), lexical or semantic.
+        /// The kind of search: hybrid (words and meaning, if absent), lexical or semantic.
         mode: Option<String>,
-        /// What becomes of a time in the query: prefer (if absent), filter or ignore.
+        /// Treatment of a time in the query: filter (if absent) searches entries of that time,
+        /// prefer favours them, ignore does nothing.
         time: Option<String>,
-        /// Whether each hit tells what its score is made of.
+        /// Whether each hit lists the parts of its score.
         explain: Option<bool>,
-        /// Entries to show before and after each hit, 10 at the most.
+        /// Number of entries to show before and after each hit, at most 10.
         neighbours: Option<u32>,
-        /// Hits of one source at the most.
+        /// Maximum number of hits from one source.
         per_source: Option<u32>,
-        /// Answer no hits rather than what is probably irrelevant.
+        /// Whether to return no hits rather than probably irrelevant ones.
         abstain: Option<bool>,
     }
 );
 
 params!(
-    /// Parameters of `memory_recall`.
+    /// Parameters of the tool `memory_recall`.
     RecallParams {
-        /// The question that is to be answered.
+        /// The question to be answered.
         query: String,
-        /// Tokens that the block may have; 800 if absent.
+        /// Maximum number of tokens of the text; 800 if absent.
         token_budget: Option<u64>,
-        /// Whether procedures and answers that hold open the block; true if absent.
+        /// Whether the text begins with procedures and current answers of slots; true if absent.
         standing: Option<bool>,
-        /// How many hits at the most; 10 if absent.
+        /// Maximum number of hits; 10 if absent.
         limit: Option<u32>,
-        /// Whether hits are left out that are probably irrelevant; true if absent.
+        /// Whether probably irrelevant hits are left out; true if absent.
         abstain: Option<bool>,
-        /// By what to find: hybrid (words and meaning, if absent), lexical or semantic.
+        /// The kind of search: hybrid (words and meaning, if absent), lexical or semantic.
         mode: Option<String>,
-        /// What becomes of a time in the query: prefer (if absent), filter or ignore.
+        /// Treatment of a time in the query: filter (if absent) searches entries of that time,
+        /// prefer favours them, ignore does nothing.
         time: Option<String>,
         /// Only entries that carry all of these tags.
         tags: Option<Vec<String>>,
@@ -186,23 +190,23 @@ params!(
         created_to: Option<Instant>,
         /// Revision token of a write that must be visible.
         at_least: Option<String>,
-        /// What was true at this instant, rather than now.
+        /// Only what was true at this instant, rather than now.
         as_of: Option<Instant>,
-        /// Only of this tier: interaction, session or persistent.
+        /// Only entries of this tier: interaction, session or persistent.
         tier: Option<TierName>,
-        /// Only of this kind: episodic, semantic or procedural.
+        /// Only entries of this kind: episodic, semantic or procedural.
         typology: Option<TypologyName>,
-        /// Only of this chat thread.
+        /// Only entries of this chat thread.
         interaction: Option<String>,
-        /// Only of this session.
+        /// Only entries of this session.
         session: Option<String>,
     }
 );
 
 params!(
-    /// Parameters of `memory_delete`.
+    /// Parameters of the tool `memory_delete`.
     DeleteParams {
-        /// The entry.
+        /// The id of the entry.
         id: String,
         /// Makes a repetition of this call safe.
         idempotency_key: Option<String>,
@@ -210,102 +214,103 @@ params!(
 );
 
 params!(
-    /// Parameters of `memory_stats`.
+    /// Parameters of the tool `memory_stats`.
     StatsParams {}
 );
 
-/// Parameters of `commitments_list`.
+/// Parameters of the tool `commitments_list`.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct CommitmentsListParams {
-    /// Only of this memory.
+    /// Only commitments of this memory.
     pub memory_ref: Option<String>,
-    /// Only in this state: pending, armed, done, cancelled or expired.
+    /// Only commitments in this state: pending, armed, done, cancelled or expired.
     pub state: Option<String>,
     /// nextCursor of the page before.
     pub cursor: Option<String>,
-    /// How many; 100 if absent.
+    /// Number of commitments in a page; 100 if absent.
     pub limit: Option<u32>,
 }
 
 params!(
-    /// Parameters of `commitment_create`.
+    /// Parameters of the tool `commitment_create`.
     CreateCommitmentParams {
-        /// What to be reminded of; it becomes an entry of the memory.
+        /// The text of the reminder; it becomes an entry of the memory.
         text: String,
-        /// At this instant, once.
+        /// Fire once, at this instant.
         at: Option<Instant>,
-        /// Again and again after this distance, an ISO 8601 duration such as P1D.
+        /// Fire repeatedly at this interval, an ISO 8601 duration such as P1D.
         every: Option<String>,
-        /// As this cron line says: minute, hour, day of the month, month, day of the week.
+        /// Fire by this cron line: minute, hour, day of the month, month, day of the week.
         cron: Option<String>,
-        /// When this becomes true: a short statement such as "the invoice has cleared".
+        /// Fire when this becomes true: a short statement such as "the invoice has cleared".
         predicate: Option<String>,
-        /// Time zone by whose clocks it goes, such as Europe/Berlin; the memory's if absent.
+        /// The time zone of the times, such as Europe/Berlin; the memory's if absent.
         zone: Option<String>,
-        /// The workflow or agent that is started when it fires; without one an event tells of it.
+        /// The workflow or agent that is started when it fires; without one, only an event reports
+        /// it.
         delivery: Option<DeliveryDoc>,
-        /// Whom or what it is about, so that it can be forgotten by that later.
+        /// The subjects it is about, so that it can be forgotten by subject later.
         subjects: Option<Vec<String>>,
         /// Makes a repetition of this call safe.
         idempotency_key: Option<String>,
     }
 );
 
-/// Parameters of `commitment_confirm`, `commitment_cancel` and `commitment_explain`.
+/// Parameters of the tools `commitment_confirm`, `commitment_cancel` and `commitment_explain`.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct CommitmentIdParams {
-    /// The commitment's id, as commitments_list gives it.
+    /// The id of the commitment, as commitments_list returns it.
     pub commitment_id: String,
 }
 
-/// Parameters of `commitment_snooze`.
+/// Parameters of the tool `commitment_snooze`.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct SnoozeParams {
-    /// The commitment's id, as commitments_list gives it.
+    /// The id of the commitment, as commitments_list returns it.
     pub commitment_id: String,
-    /// When it is to fire instead.
+    /// The instant to fire at instead.
     pub until: Instant,
 }
 
 params!(
-    /// Parameters of `observe`.
+    /// Parameters of the tool `observe`.
     ObserveParams {
-        /// What can be so, as a short statement.
+        /// The statement, such as "the invoice has cleared".
         key: String,
-        /// Whether it is so.
+        /// Whether the statement is true.
         value: bool,
     }
 );
 
 params!(
-    /// Parameters of `memory_history`.
+    /// Parameters of the tool `memory_history`.
     HistoryParams {
-        /// The question, as the facets of an entry name it (slot).
+        /// The slot (the question), as the facets of an entry name it.
         slot: String,
-        /// The question as it was asked in this session, rather than for good.
+        /// The session that the slot belongs to, if it does not outlast its session.
         session: Option<String>,
     }
 );
 
 params!(
-    /// Parameters of `session_close`.
+    /// Parameters of the tool `session_close`.
     CloseParams {
-        /// Only this chat thread, rather than the whole session.
+        /// The chat thread to close, rather than the whole session.
         interaction: Option<String>,
     }
 );
 
 params!(
-    /// Parameters of `memory_link_action`.
+    /// Parameters of the tool `memory_link_action`.
     LinkParams {
         /// The entry that the action rests on.
         id: String,
-        /// What was done, such as gate.accept.
+        /// The kind of action, such as gate.accept.
         action: String,
-        /// Its name where it was done, such as the number of a change.
+        /// The action's id in the system that it was done in, such as the number of a change.
         reference: String,
     }
 );

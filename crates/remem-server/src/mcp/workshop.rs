@@ -1,5 +1,5 @@
-//! The tools of workshop memory: earlier answers, the end of a thread or session, and what an
-//! action rests on.
+//! The tools of workshop memory: the history of a slot, closing a thread or session, and recording
+//! which entry an action rests on.
 
 use super::params::{CloseParams, HistoryParams, LinkParams, Parameters};
 use super::{MemoryTools, answer};
@@ -12,8 +12,8 @@ use serde_json::json;
 
 #[tool_router(router = workshop_tools, vis = "pub(super)")]
 impl MemoryTools {
-    /// What answered a question, and when: every answer oldest first, with when each was true and
-    /// what took its place.
+    /// List every answer to the question of a slot, oldest first: when each was true, and what
+    /// replaced it.
     #[tool(annotations(
         title = "Earlier answers",
         read_only_hint = true,
@@ -26,13 +26,13 @@ impl MemoryTools {
     ) -> CallToolResult {
         let call = async {
             let history = self
-                .door(&context)?
+                .api(&context)?
                 .history(&p.memory_ref, &p.slot, SlotQuery { session: p.session })
                 .await?;
-            let answers = history.answers.into_iter().map(|one| SlotAnswer {
-                entry: shown(one.entry),
-                facets: reader::facets(one.facets),
-                ..one
+            let answers = history.answers.into_iter().map(|answer| SlotAnswer {
+                entry: shown(answer.entry),
+                facets: reader::facets(answer.facets),
+                ..answer
             });
             Ok(SlotHistory {
                 answers: answers.collect(),
@@ -41,7 +41,7 @@ impl MemoryTools {
         answer(call.await)
     }
 
-    /// End a chat thread (give its interaction) or the open session of a memory: what outlasts it
+    /// Close a chat thread (give its interaction) or the open session of a memory: what outlasts it
     /// is kept, the rest ends.
     #[tool(annotations(
         title = "End a session",
@@ -55,19 +55,19 @@ impl MemoryTools {
         context: RequestContext<RoleServer>,
     ) -> CallToolResult {
         let call = async {
-            let door = self.door(&context)?;
+            let api = self.api(&context)?;
             Ok(match p.interaction {
                 Some(interaction) => {
-                    json!(door.close_interaction(&p.memory_ref, &interaction).await?)
+                    json!(api.close_interaction(&p.memory_ref, &interaction).await?)
                 }
-                None => json!(door.close_session(&p.memory_ref).await?),
+                None => json!(api.close_session(&p.memory_ref).await?),
             })
         };
         answer(call.await)
     }
 
-    /// Note that an action rests on an entry: it and what it was made from stay, so that somebody
-    /// can ask why later.
+    /// Record that an action rests on an entry: the entry and what it was made from are held, so
+    /// that the reasons of the action can be asked for later.
     #[tool(annotations(
         title = "Note what an action rests on",
         read_only_hint = false,
@@ -86,7 +86,7 @@ impl MemoryTools {
         };
         let call = async {
             Ok(self
-                .door(&context)?
+                .api(&context)?
                 .link_action(&p.memory_ref, &p.id, link)
                 .await?
                 .value)

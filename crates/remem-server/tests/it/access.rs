@@ -1,4 +1,5 @@
-//! Who may do what: scopes, expired and revoked keys, and what is open to everyone.
+//! Access: the scope that each endpoint needs, expired and revoked keys, and the endpoints that are
+//! open to everyone.
 
 use axum::http::StatusCode;
 use remem_core::{Permission, PrincipalId, TenantId, Timestamp};
@@ -7,10 +8,10 @@ use remem_testkit::server::MEMORY;
 use remem_testkit::{NOON, TestServer};
 use serde_json::{Value, json};
 
-/// Method, path, body, and the scope that is needed.
-type Call = (&'static str, String, &'static str, &'static str);
+/// Method, path, body, and the scope that the request needs.
+type EndpointCase = (&'static str, String, &'static str, &'static str);
 
-fn pass_calls() -> Vec<Call> {
+fn pass_calls() -> Vec<EndpointCase> {
     vec![
         (
             "GET",
@@ -81,7 +82,7 @@ fn pass_calls() -> Vec<Call> {
     ]
 }
 
-fn calls_about_forgetting() -> Vec<Call> {
+fn calls_about_forgetting() -> Vec<EndpointCase> {
     vec![
         (
             "GET",
@@ -124,7 +125,7 @@ fn calls_about_forgetting() -> Vec<Call> {
     ]
 }
 
-fn calls_about_commitments() -> Vec<Call> {
+fn calls_about_commitments() -> Vec<EndpointCase> {
     let base = "/v1/host/remembrancer";
     let rules = r#"{"arm": "confirm"}"#;
     let heartbeat =
@@ -210,7 +211,7 @@ fn calls_about_commitments() -> Vec<Call> {
     ]
 }
 
-fn calls_about_workshops() -> Vec<Call> {
+fn calls_about_workshops() -> Vec<EndpointCase> {
     let base = "/v1/host/remembrancer";
     vec![
         ("GET", format!("{MEMORY}/m/slots/q"), "", "memory:read"),
@@ -270,7 +271,7 @@ fn calls_about_workshops() -> Vec<Call> {
     ]
 }
 
-fn calls_about_webhooks() -> Vec<Call> {
+fn calls_about_webhooks() -> Vec<EndpointCase> {
     vec![
         (
             "POST",
@@ -311,7 +312,7 @@ fn calls_about_webhooks() -> Vec<Call> {
     ]
 }
 
-fn calls_about_proposals() -> Vec<Call> {
+fn calls_about_proposals() -> Vec<EndpointCase> {
     let sample = "/v1/host/sample/proposals";
     let own = "/v1/host/remembrancer";
     let submit = r#"{"kind": "automation", "artifact": {}}"#;
@@ -669,7 +670,7 @@ async fn each_operation_needs_its_scope() {
     }
 }
 
-/// A key of few rights that ends; what it is told of itself, and that others are told nothing.
+/// A key with few rights that expires: its own answer about itself, and that other keys get none.
 #[tokio::test]
 async fn callers_are_told_who_they_are() {
     let host = TestServer::new().await;
@@ -743,8 +744,8 @@ async fn keys_end_and_are_revoked_at_once() {
     );
 }
 
-/// What a key may do hangs on the key; who did it, on its principal. One key replaces another
-/// without a change of hands.
+/// The rights of a request depend on its key, the recorded author on the key's principal: a key can
+/// be replaced without a change of owner.
 #[tokio::test]
 async fn keys_of_one_principal_are_one_user() {
     let host = TestServer::new().await;

@@ -8,8 +8,8 @@ use serde_json::json;
 
 const CANARY: &str = "canary-c4n4ry";
 
-struct Row {
-    /// As in the table of docs/api.md.
+struct BadInputCase {
+    /// The wrong input, as the table of docs/api.md describes it.
     what: &'static str,
     method: &'static str,
     path: String,
@@ -26,8 +26,8 @@ fn row(
     body: impl Into<Vec<u8>>,
     status: u16,
     code: &'static str,
-) -> Row {
-    Row {
+) -> BadInputCase {
+    BadInputCase {
         what,
         method,
         path: path.replace("{m}", &format!("{MEMORY}/m")),
@@ -38,16 +38,21 @@ fn row(
     }
 }
 
-fn put(what: &'static str, body: impl Into<Vec<u8>>, status: u16, code: &'static str) -> Row {
+fn put(
+    what: &'static str,
+    body: impl Into<Vec<u8>>,
+    status: u16,
+    code: &'static str,
+) -> BadInputCase {
     row(what, "POST", "{m}/entries", body, status, code)
 }
 
-fn header(mut row: Row, name: &'static str, value: impl Into<String>) -> Row {
+fn header(mut row: BadInputCase, name: &'static str, value: impl Into<String>) -> BadInputCase {
     row.headers.push((name, value.into()));
     row
 }
 
-fn body_rows() -> Vec<Row> {
+fn body_rows() -> Vec<BadInputCase> {
     let text = |n: usize| json!({"content": "x".repeat(n)}).to_string();
     let tags = |tags: Vec<String>| json!({"content": "x", "tags": tags}).to_string();
     let deep = |n: usize| {
@@ -197,7 +202,7 @@ fn body_rows() -> Vec<Row> {
     ]
 }
 
-fn operation_rows() -> Vec<Row> {
+fn operation_rows() -> Vec<BadInputCase> {
     vec![
         row(
             "empty batch",
@@ -266,7 +271,7 @@ fn operation_rows() -> Vec<Row> {
     ]
 }
 
-fn recall_rows() -> Vec<Row> {
+fn recall_rows() -> Vec<BadInputCase> {
     let search = |what, body: serde_json::Value, status| {
         row(
             what,
@@ -391,7 +396,7 @@ fn recall_rows() -> Vec<Row> {
     ]
 }
 
-fn forget_rows() -> Vec<Row> {
+fn forget_rows() -> Vec<BadInputCase> {
     let subjects =
         |subjects: Vec<String>| json!({"content": "x", "subjects": subjects}).to_string();
     let many = (0..33).map(|n| format!("{CANARY}{n}")).collect();
@@ -489,7 +494,7 @@ fn forget_rows() -> Vec<Row> {
     ]
 }
 
-fn secret_rows() -> Vec<Row> {
+fn secret_rows() -> Vec<BadInputCase> {
     let secret = |name: &str| format!("/v1/host/remembrancer/secrets/{name}");
     let body = |value: &str| json!({"value": value}).to_string();
     vec![
@@ -528,7 +533,7 @@ fn secret_rows() -> Vec<Row> {
     ]
 }
 
-fn path_rows() -> Vec<Row> {
+fn path_rows() -> Vec<BadInputCase> {
     let entries = |name: &str| format!("{MEMORY}/{name}/entries");
     let one = "{\"content\": \"x\"}";
     vec![
@@ -751,7 +756,7 @@ fn path_rows() -> Vec<Row> {
     ]
 }
 
-fn pass_rows() -> Vec<Row> {
+fn pass_rows() -> Vec<BadInputCase> {
     let run = |what, pass: &str, body: &str, status| {
         row(
             what,
@@ -926,7 +931,7 @@ fn pass_rows() -> Vec<Row> {
     ]
 }
 
-fn commitment_rows() -> Vec<Row> {
+fn commitment_rows() -> Vec<BadInputCase> {
     let base = "/v1/host/remembrancer";
     let create = |what, body: serde_json::Value, status, code| {
         row(
@@ -1174,7 +1179,7 @@ fn commitment_rows() -> Vec<Row> {
     ]
 }
 
-fn workshop_rows() -> Vec<Row> {
+fn workshop_rows() -> Vec<BadInputCase> {
     let base = "/v1/host/remembrancer";
     let wrong = |what, body: serde_json::Value, status| {
         put(what, body.to_string(), status, "validation_error")
@@ -1425,7 +1430,7 @@ fn workshop_rows() -> Vec<Row> {
     ]
 }
 
-fn agent_rows() -> Vec<Row> {
+fn agent_rows() -> Vec<BadInputCase> {
     let install = |what: &'static str,
                    manifest: serde_json::Value,
                    peers: serde_json::Value,
@@ -1495,7 +1500,7 @@ fn agent_rows() -> Vec<Row> {
     ]
 }
 
-fn run_rows() -> Vec<Row> {
+fn run_rows() -> Vec<BadInputCase> {
     let run = |body: serde_json::Value| body.to_string();
     let workflow = |nodes: serde_json::Value| json!({"id": "w", "nodes": nodes}).to_string();
     let put = |what: &'static str, nodes: serde_json::Value| {
@@ -1581,7 +1586,7 @@ fn run_rows() -> Vec<Row> {
     ]
 }
 
-fn proposal_rows() -> Vec<Row> {
+fn proposal_rows() -> Vec<BadInputCase> {
     let sample = "/v1/host/sample/proposals";
     let own = "/v1/host/remembrancer";
     let submit = |what: &'static str, body: serde_json::Value, status: u16| {
@@ -1720,7 +1725,7 @@ fn proposal_rows() -> Vec<Row> {
     ]
 }
 
-fn webhook_rows() -> Vec<Row> {
+fn webhook_rows() -> Vec<BadInputCase> {
     let hook = |url: &str, event: &str| json!({"url": url, "events": [event]}).to_string();
     let secret = json!({"url": "https://example.com/", "events": ["run.completed"], "secret": "canary-c4n4ry"}).to_string();
     vec![

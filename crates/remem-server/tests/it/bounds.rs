@@ -8,15 +8,15 @@ use std::collections::{BTreeMap, BTreeSet};
 
 const BASE: &str = "/v1/host/remembrancer";
 
-/// The lists and maps that requests can hold, by where they are, with the bound that is told.
+/// The lists and maps that requests can hold, by their place, with the documented bound.
 #[derive(Default)]
-struct Found {
+struct RequestBounds {
     lists: BTreeMap<String, Option<u64>>,
     maps: BTreeMap<String, Option<u64>>,
     seen: BTreeSet<String>,
 }
 
-impl Found {
+impl RequestBounds {
     fn look(&mut self, document: &Value, place: &str, schema: &Value) {
         if let Some(reference) = schema["$ref"].as_str() {
             let name = reference.rsplit('/').next().unwrap();
@@ -56,10 +56,10 @@ fn is_of(schema: &Value, kind: &str) -> bool {
     }
 }
 
-/// Everything that the document says a request can hold, and the operations that take a body.
-async fn requests(host: &TestServer) -> (Found, Vec<(String, String)>) {
+/// Returns all lists and maps of the document's requests, and the operations that take a body.
+async fn requests(host: &TestServer) -> (RequestBounds, Vec<(String, String)>) {
     let document = host.get("/v1/openapi.json").await.json();
-    let mut found = Found::default();
+    let mut found = RequestBounds::default();
     let mut operations = Vec::new();
     for (path, item) in document["paths"].as_object().unwrap() {
         for (method, operation) in item.as_object().unwrap() {

@@ -605,11 +605,14 @@ async fn a_rehearsed_promise_fires_once_and_is_told_nowhere() {
         let body = json!({"memoryRef": "mem://conformance/commitments", "condition": "predicate", "includeIntentionCanary": true});
         let answer = host.post(FIRE, body).await;
         assert_eq!(answer.status, StatusCode::OK, "{}", answer.json());
-        let told = answer.json();
-        let canary = text(&told, "intentionCanary").to_owned();
-        assert_eq!((&told["fireCount"], canary.is_empty()), (&json!(1), false));
-        assert_eq!(told["event"]["condition"], json!("predicate"));
-        let id = text(&told["event"], "commitmentId");
+        let reported = answer.json();
+        let canary = text(&reported, "intentionCanary").to_owned();
+        assert_eq!(
+            (&reported["fireCount"], canary.is_empty()),
+            (&json!(1), false)
+        );
+        assert_eq!(reported["event"]["condition"], json!("predicate"));
+        let id = text(&reported["event"], "commitmentId");
         let shown = host.get(&format!("{BASE}/commitments/{id}")).await.json();
         assert!(
             text(&shown, "text").contains(&canary),
@@ -617,7 +620,7 @@ async fn a_rehearsed_promise_fires_once_and_is_told_nowhere() {
         );
         let feed =
             String::from_utf8(host.get(&format!("{BASE}/events?limit=0")).await.bytes).unwrap();
-        assert!(!feed.contains(&canary) && !told["event"].to_string().contains(&canary));
+        assert!(!feed.contains(&canary) && !reported["event"].to_string().contains(&canary));
     }
     let wrong = host
         .post(FIRE, json!({"memoryRef": "m", "condition": "whim"}))
@@ -638,11 +641,11 @@ async fn a_tick_tells_of_changes_alone_and_ends_in_time() {
         assert_eq!(answer.status, StatusCode::OK, "{}", answer.json());
         answer.json()
     };
-    let told = |changed: bool, runs: u64| json!({"evaluated": {"heartbeatId": "hb-1", "status": "ok", "changed": changed}, "stateChanged": changed, "enqueuedRuns": runs});
-    assert_eq!(tick(json!({"queue": 1}), 0).await, told(true, 1));
+    let reported = |changed: bool, runs: u64| json!({"evaluated": {"heartbeatId": "hb-1", "status": "ok", "changed": changed}, "stateChanged": changed, "enqueuedRuns": runs});
+    assert_eq!(tick(json!({"queue": 1}), 0).await, reported(true, 1));
     assert_eq!(
         tick(json!({"queue": 1}), 0).await,
-        told(false, 0),
+        reported(false, 0),
         "an unchanged tick starts nothing"
     );
     let slow = tick(json!({"queue": 2}), 60_000).await;
@@ -653,13 +656,13 @@ async fn a_tick_tells_of_changes_alone_and_ends_in_time() {
     );
     assert_eq!(
         tick(json!({"queue": 1}), 0).await,
-        told(false, 0),
+        reported(false, 0),
         "what took too long changed nothing"
     );
-    assert_eq!(tick(json!({"queue": 2}), 0).await, told(true, 0));
+    assert_eq!(tick(json!({"queue": 2}), 0).await, reported(true, 0));
     assert_eq!(
         tick(json!({"queue": 3}), 0).await,
-        told(true, 1),
+        reported(true, 1),
         "and once more"
     );
 }

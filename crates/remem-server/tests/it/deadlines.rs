@@ -8,7 +8,7 @@ use remem_testkit::server::MEMORY;
 use remem_testkit::{TestServer, deadline};
 use std::convert::Infallible;
 
-/// One byte, and then nothing more.
+/// A body that sends one byte, and then nothing more.
 fn trickle() -> Body {
     let first = stream::iter([Ok::<_, Infallible>(Bytes::from_static(b"{"))]);
     Body::from_stream(first.chain(stream::pending()))

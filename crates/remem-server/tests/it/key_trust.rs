@@ -1,5 +1,5 @@
-//! The ceiling of a key on the wire: what is refused and how, over MCP too; who sees and changes it; and
-//! what a delete says of a text that an action holds.
+//! The ceiling of a key on the wire: what is refused and how, over MCP too; who sees and changes
+//! it; and what a delete says of a text that an action holds.
 
 use axum::http::StatusCode;
 use remem_core::{Permission, TenantId, Trust};
@@ -73,7 +73,7 @@ async fn a_source_above_the_key_is_refused_with_the_reason() {
     assert_eq!(listed["entries"].as_array().unwrap().len(), 4);
 }
 
-/// A model behind a tool is no operator, unless somebody said that its key is.
+/// A model behind a tool may not claim to be an operator, unless its key was given that trust.
 #[tokio::test]
 async fn tools_vouch_for_what_a_model_may_unless_the_key_says_more() {
     let host = TestServer::new().await;
@@ -95,7 +95,7 @@ async fn tools_vouch_for_what_a_model_may_unless_the_key_says_more() {
     assert_eq!(model["facets"]["source"], "model");
     let more = tool(&host, "of an operator", "memory_put", order("operator")).await;
     assert_eq!(more["facets"]["source"], "operator");
-    // The old key is said to be an operator's.
+    // The old key is given an operator's trust.
     let path = format!("{KEYS}/{old}");
     let raise = json!({"trust": "operator"}).to_string();
     let raised = host.call("key-of-a", "PATCH", &path, &[], raise).await;
@@ -171,7 +171,7 @@ async fn a_delete_says_that_a_text_is_held() {
         (deleted.status, deleted.bytes.len()),
         (StatusCode::NO_CONTENT, 0)
     );
-    // A tool says it in words.
+    // The tool reports it in a note.
     let put = json!({"memoryRef": "m", "content": "Ship on Friday."});
     let put = tool(&host, "key-of-a", "memory_put", put).await;
     let id = &put["entry"]["id"];

@@ -1,4 +1,4 @@
-//! The ledger of the model's calls over HTTP: its shape, its pages, and whose it is.
+//! The ledger of model calls over HTTP: its shape, its pages, and its isolation by tenant.
 
 use remem_core::{
     Admission, Batch, Permission, Policy, Precondition, RecordKind, Redactor, TenantId,

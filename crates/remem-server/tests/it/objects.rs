@@ -1,19 +1,19 @@
-//! Where the OpenAPI document says object, an array is refused: fields are never read by their
-//! place, neither at the top of a body nor further in, and nothing is written.
+//! An array is refused where the OpenAPI document says object: fields are never read by their
+//! position, neither at the top of a body nor further in, and nothing is written.
 
 use axum::http::StatusCode;
 use remem_testkit::TestServer;
 use serde_json::{Map, Value, json};
 
-/// Part of the message that tells an array where an object is needed.
+/// Part of the error message for an array where an object is needed.
 const NEEDED: &str = "an object is needed";
 
-/// How far into a schema the walk goes: some are recursive.
+/// The maximum depth of the walk through a schema: some schemas are recursive.
 const DEPTH_MAX: usize = 6;
 
 /// A place inside a body where the schema asks for an object with known fields.
 #[derive(Clone)]
-enum Step {
+enum PathStep {
     Field(String),
     Item,
 }
@@ -26,7 +26,12 @@ fn resolved<'a>(document: &'a Value, schema: &'a Value) -> &'a Value {
 }
 
 /// Every such place of a schema, by the steps that lead there.
-fn places(document: &Value, schema: &Value, steps: &[Step], found: &mut Vec<(Vec<Step>, Value)>) {
+fn places(
+    document: &Value,
+    schema: &Value,
+    steps: &[PathStep],
+    found: &mut Vec<(Vec<PathStep>, Value)>,
+) {
     if steps.len() > DEPTH_MAX {
         return;
     }
@@ -39,12 +44,12 @@ fn places(document: &Value, schema: &Value, steps: &[Step], found: &mut Vec<(Vec
     if let Some(properties) = schema["properties"].as_object() {
         found.push((steps.to_vec(), sample_of_each(document, properties)));
         for (name, inner) in properties {
-            let next = [steps, &[Step::Field(name.clone())]].concat();
+            let next = [steps, &[PathStep::Field(name.clone())]].concat();
             places(document, inner, &next, found);
         }
     }
     if schema["items"].is_object() {
-        let next = [steps, &[Step::Item]].concat();
+        let next = [steps, &[PathStep::Item]].concat();
         places(document, &schema["items"], &next, found);
     }
 }
@@ -73,11 +78,11 @@ fn sample(document: &Value, schema: &Value) -> Value {
 }
 
 /// A body that has `value` at that place and nothing else.
-fn body(steps: &[Step], value: &Value) -> Value {
+fn body(steps: &[PathStep], value: &Value) -> Value {
     match steps.split_first() {
         None => value.clone(),
-        Some((Step::Field(name), rest)) => json!({name: body(rest, value)}),
-        Some((Step::Item, rest)) => json!([body(rest, value)]),
+        Some((PathStep::Field(name), rest)) => json!({name: body(rest, value)}),
+        Some((PathStep::Item, rest)) => json!([body(rest, value)]),
     }
 }
 

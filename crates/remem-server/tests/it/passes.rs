@@ -211,7 +211,7 @@ async fn feed(host: &TestServer) -> Vec<Value> {
     }
 }
 
-async fn told(host: &TestServer, kind: &str) -> Vec<Value> {
+async fn payloads_of(host: &TestServer, kind: &str) -> Vec<Value> {
     feed(host)
         .await
         .into_iter()
@@ -220,7 +220,7 @@ async fn told(host: &TestServer, kind: &str) -> Vec<Value> {
         .collect()
 }
 
-/// Starts a job and does it; answers how it ended.
+/// Starts a job and runs it; returns the ended job.
 async fn work(host: &TestServer, name: &str, body: Value) -> Value {
     let started = host.post(&format!("{BASE}/passes/{name}/run"), body).await;
     assert_eq!(started.status, 202, "{}", started.json());
@@ -233,8 +233,8 @@ async fn work(host: &TestServer, name: &str, body: Value) -> Value {
     .json()
 }
 
-/// What holds a word of the query. What only stands beside such an entry is found as well, and is
-/// not meant.
+/// Returns the hits that hold a word of the query, without the neighbours that a search finds as
+/// well.
 async fn hits(host: &TestServer, memory: &str, query: &str) -> Vec<String> {
     let search = json!({"query": query, "limit": 0, "explain": true});
     let found = host
@@ -330,7 +330,7 @@ async fn consolidation_merges_tells_and_is_done_once() {
         job["detail"],
         json!({"inputCount": KINDS + AGAIN, "outputCount": KINDS, "merged": AGAIN, "superseded": 0})
     );
-    let progress = told(&host, "pass.progress").await;
+    let progress = payloads_of(&host, "pass.progress").await;
     assert!(!progress.is_empty(), "it says how far it has come");
     assert!(
         progress
@@ -338,7 +338,7 @@ async fn consolidation_merges_tells_and_is_done_once() {
             .all(|one| one["jobId"] == job["id"] && one["done"].as_u64() <= one["total"].as_u64()),
         "{progress:?}"
     );
-    let ended = told(&host, "pass.ended").await;
+    let ended = payloads_of(&host, "pass.ended").await;
     assert_eq!(
         (ended.len(), &ended[0]["outcome"], &ended[0]["changed"]),
         (1, &json!("done"), &json!(AGAIN))
@@ -352,7 +352,7 @@ async fn consolidation_merges_tells_and_is_done_once() {
             "the newest wording, once"
         );
     }
-    let retired = told(&host, "memory.retired").await;
+    let retired = payloads_of(&host, "memory.retired").await;
     assert_eq!(retired.len(), AGAIN);
     let gone = |id: &Value| {
         before.iter().any(|entry| entry["id"] == *id)
@@ -370,7 +370,7 @@ async fn consolidation_merges_tells_and_is_done_once() {
         (&json!("done"), &json!(0))
     );
     assert_eq!(entries(&host, "m").await, after);
-    let consolidated = told(&host, "agent.memory.consolidated").await;
+    let consolidated = payloads_of(&host, "agent.memory.consolidated").await;
     let facts = |input: usize| json!({"memoryRef": "m", "inputCount": input, "outputCount": KINDS, "trigger": "on-demand"});
     let without_names = |mut payload: Value| {
         payload
@@ -414,7 +414,7 @@ async fn a_job_that_is_cancelled_in_time_does_nothing() {
     assert_eq!(
         (
             entries(&host, "m").await.len(),
-            told(&host, "memory.retired").await.len()
+            payloads_of(&host, "memory.retired").await.len()
         ),
         (KINDS + AGAIN, 0)
     );
@@ -447,14 +447,14 @@ async fn distillation_keeps_its_sources_and_is_done_once() {
         .filter(|part| digest["content"].as_str().unwrap().contains(part.as_str()))
         .count();
     assert!((5..60).contains(&kept), "verbatim parts of some: {kept}");
-    let events = told(&host, "memory.compacted").await;
+    let events = payloads_of(&host, "memory.compacted").await;
     assert_eq!(events.len(), 1);
-    let told_of = &events[0]["distillation"];
+    let distillation = &events[0]["distillation"];
     assert_eq!(
-        (&told_of["tokenBudget"], &told_of["tokensUsed"]),
+        (&distillation["tokenBudget"], &distillation["tokensUsed"]),
         (&json!(1_500), &first["detail"]["tokensUsed"])
     );
-    assert!(told_of["tokensUsed"].as_u64().unwrap() <= 1_500);
+    assert!(distillation["tokensUsed"].as_u64().unwrap() <= 1_500);
     let second = work(&host, "distill", body).await;
     assert_eq!(
         (&second["state"], &second["changed"]),
@@ -464,7 +464,7 @@ async fn distillation_keeps_its_sources_and_is_done_once() {
     assert_eq!(
         (
             entries(&host, "m").await,
-            told(&host, "memory.compacted").await.len()
+            payloads_of(&host, "memory.compacted").await.len()
         ),
         (after, 1)
     );
@@ -542,7 +542,7 @@ async fn compaction_of_all_leaves_one_entry() {
     assert_eq!(left.len(), 2, "the new one, and the one that has an end");
     let output = &job["detail"]["outputs"][0];
     assert_eq!(
-        told(&host, "memory.compacted").await,
+        payloads_of(&host, "memory.compacted").await,
         std::slice::from_ref(output)
     );
     let made = left
@@ -609,7 +609,7 @@ async fn a_schedule_that_is_due_fires_once() {
         (&jobs[0]["state"], &jobs[0]["changed"], &jobs[0]["trigger"]),
         (&json!("done"), &json!(AGAIN), &json!("scheduled"))
     );
-    let events = told(&host, "agent.memory.consolidated").await;
+    let events = payloads_of(&host, "agent.memory.consolidated").await;
     assert_eq!(
         (events.len(), &events[0]["trigger"]),
         (1, &json!("scheduled"))

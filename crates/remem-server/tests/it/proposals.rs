@@ -502,9 +502,9 @@ async fn the_host_says_what_it_does_with_proposals() {
         "prompt-template",
         "automation",
     ];
-    let told =
+    let advertised =
         json!({"artifactKinds": kinds, "activation": "direct-rbac", "duplicationDetection": true});
-    assert_eq!(document["agents"]["proposals"], told);
+    assert_eq!(document["agents"]["proposals"], advertised);
     let authorization = &document["authorization"];
     assert_eq!(
         (&authorization["supported"], &authorization["failClosed"]),

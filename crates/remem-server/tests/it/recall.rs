@@ -414,15 +414,15 @@ async fn the_tool_gives_the_block_as_text() {
     )
     .await;
     let content = &result["content"];
-    let told = &result["structuredContent"];
+    let reported = &result["structuredContent"];
     assert_eq!(
         (content.as_array().unwrap().len(), &content[0]["text"]),
-        (1, &told["text"])
+        (1, &reported["text"])
     );
     assert_eq!(
-        (&told["ids"][0], &told["mode"]),
+        (&reported["ids"][0], &reported["mode"]),
         (&json!(home), &json!("hybrid")),
-        "{told}"
+        "{reported}"
     );
     let refused = tool(
         &host,
@@ -665,7 +665,7 @@ async fn somebody_elses_memory_is_found_like_none() {
 async fn the_state_of_vectors_is_told() {
     let (host, _) = prepared().await;
     put(&host, json!({"content": "Not there yet."})).await;
-    let told = host.get(&format!("{BASE}/embeddings")).await.json();
+    let reported = host.get(&format!("{BASE}/embeddings")).await.json();
     let expected = json!({
         "current": {"name": "bag-of-words", "dimensions": DIMENSIONS},
         "serving": "bag-of-words",
@@ -673,7 +673,7 @@ async fn the_state_of_vectors_is_told() {
         "vectors": [{"model": "bag-of-words", "entries": 3}],
         "comparison": null,
     });
-    assert_eq!(told, expected);
+    assert_eq!(reported, expected);
     let none = TestServer::new()
         .await
         .get(&format!("{BASE}/embeddings"))

@@ -19,7 +19,7 @@ fn kinds(events: &[Value]) -> Vec<&str> {
         .collect()
 }
 
-/// Gapless from 0, one last event and it is last.
+/// Checks that the events are gapless from 0, with one terminal event at the end.
 fn is_sound(events: &[Value]) {
     let seqs: Vec<u64> = events
         .iter()
@@ -493,7 +493,7 @@ async fn a_replay_repeats_byte_for_byte_and_does_nothing() {
     assert_eq!(second["variables"], state["variables"]);
 }
 
-/// What one node writes and then reads is counted the same way the second time.
+/// A replay counts a node's own writes and reads as the first run did.
 #[tokio::test]
 async fn a_replay_of_a_node_that_writes_and_reads_is_the_same() {
     let host = TestServer::with_seams().await;
@@ -1190,19 +1190,19 @@ async fn calling_upon_an_agent_is_a_run() {
     );
     let events = host.ended(&id).await;
     is_sound(&events);
-    let told = [
+    let reported = [
         "agent.invocation.started",
         "memory.written",
         "agent.reasoned",
         "agent.decided",
         "agent.invocation.completed",
     ];
-    assert_eq!(kinds(&events)[2..7], told);
+    assert_eq!(kinds(&events)[2..7], reported);
     for event in &events[2..7] {
         assert_eq!(event["payload"]["agentId"], "local.desk.helper");
         assert!(!event.to_string().contains("Ana"), "{event}");
     }
-    // A replay calls upon nobody: it repeats what was told.
+    // A replay calls no agent: it repeats the recorded results.
     host.delete("/v1/host/remembrancer/agents/local.desk.helper")
         .await;
     let fork = host

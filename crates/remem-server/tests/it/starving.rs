@@ -1,5 +1,5 @@
-//! Nobody is starved: costly work of one tenant holds up neither the host nor other tenants, a page
-//! is bounded in bytes, and who does not read an answer does not keep it in memory.
+//! No tenant is starved: costly work of one tenant holds up neither the host nor other tenants, a
+//! page is bounded in bytes, and a client that does not read its answer does not keep it in memory.
 
 #![allow(
     clippy::disallowed_methods,
@@ -122,7 +122,7 @@ async fn costly_work_of_one_tenant_holds_up_neither_health_nor_other_tenants() {
     let entries = format!("{MEMORY}/m/entries");
     let other = host.call("key-of-b", "POST", &entries, &[], small).await;
     let other = format!("{entries}/{}", other.json()["id"].as_str().unwrap());
-    // What was stored is under other rules from now on: whoever reads it looks at it again.
+    // The redaction rules change here, so every read of a stored text has to check it again.
     let secret = json!({"value": "a-value-of-the-vault"}).to_string();
     let path = format!("{HOST}/secrets/one");
     let set = host.call("key-of-a", "PUT", &path, &[], secret).await;
@@ -323,7 +323,7 @@ async fn a_fault_of_one_tenant_degrades_the_host_and_does_not_take_it_out() {
         201
     );
     assert_eq!(host.get("/ready").await.json(), json!({"status": "ready"}));
-    // Another process, whose vault key opens nothing.
+    // Another process with a vault key that opens no secret.
     let other = VaultKey::new([8; 32]);
     let host = TestServer::on(host.env, Policy::default(), vec![], Some(other)).await;
     let (stop, stopping) = tokio::sync::watch::channel(false);
@@ -333,8 +333,8 @@ async fn a_fault_of_one_tenant_degrades_the_host_and_does_not_take_it_out() {
     })
     .await;
     let ready = host.get("/ready").await;
-    let told = json!({"status": "ready", "degraded": true, "failingTenants": 1});
-    assert_eq!((ready.status.as_u16(), ready.json()), (200, told));
+    let reported = json!({"status": "ready", "degraded": true, "failingTenants": 1});
+    assert_eq!((ready.status.as_u16(), ready.json()), (200, reported));
     stop.send_replace(true);
     for pass in passes {
         pass.await.unwrap();

@@ -7,7 +7,7 @@ use remem_testkit::TestServer;
 use remem_testkit::server::MEMORY;
 use serde_json::{Value, json};
 
-/// What stands in every field that a writer fills.
+/// The text in every field that a writer fills.
 const PLANT: &str = "obeyme";
 
 async fn rpc(host: &TestServer, method: &str, params: Value) -> Value {
@@ -95,7 +95,8 @@ fn arguments(tool: &str, id: &str, commitment: &str) -> Value {
     }
 }
 
-/// Every place of an answer where the plant stands without a mark, and how many there are with one.
+/// Returns every place of an answer that holds the planted text without a mark, and the number of
+/// places with one.
 fn look(place: &str, value: &Value, bare: &mut Vec<String>, marked: &mut usize) {
     match value {
         Value::String(text) if text.contains(PLANT) => {
@@ -136,7 +137,7 @@ async fn no_tool_shows_untrusted_text_without_its_mark() {
         .iter()
         .map(|tool| tool["name"].as_str().unwrap().to_owned())
         .collect();
-    // What takes away comes last.
+    // Tools that delete come last.
     let rank = |tool: &str| match tool {
         "commitment_cancel" => 1,
         "memory_delete" => 2,

@@ -1,6 +1,6 @@
-//! The vault: what is set is redacted from then on, in old values too, for everybody in the tenant;
-//! nothing gives a value back; a key that does not fit stops writes instead of letting secrets
-//! through; late values leave what was stored.
+//! The vault: what is set is redacted from then on, in old values too, for every user of the
+//! tenant; nothing gives a value back; a key that does not fit stops writes instead of letting
+//! secrets through; late values leave what was stored.
 
 use remem_core::{
     Admission, Batch, Permission, Policy, Precondition, RecordBody, RecordKind, Redactor,
@@ -60,7 +60,7 @@ async fn put(host: &TestServer, content: &str) -> Value {
     answer.json()["content"].clone()
 }
 
-/// What the store itself holds of every entry of tenant `a`, whatever readers are shown.
+/// Returns the stored form of every entry of tenant `a`, before it is redacted for readers.
 async fn stored(host: &TestServer) -> String {
     let found = host
         .env
@@ -99,7 +99,7 @@ async fn stored(host: &TestServer) -> String {
     texts.join("\n")
 }
 
-/// A record that no rule has seen.
+/// Stores a record without redaction.
 fn plain(body: Value) -> RecordBody {
     let policy = Policy {
         shapes: ShapePolicy::Off,
@@ -593,7 +593,7 @@ async fn a_late_value_leaves_what_was_stored() {
         (9 + 6, 8 + 5, false)
     );
     assert!(stored(&host).await.contains("Velvet"));
-    // The pass gives `a.md` a version of its own, which is looked at when its turn comes.
+    // The pass gives `a.md` a version of its own, which is checked when its turn comes.
     assert_eq!(
         rescan(&host, Mode::Apply).await,
         PassReport {

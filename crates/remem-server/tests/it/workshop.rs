@@ -1,5 +1,5 @@
 //! Workshop memory over HTTP and MCP: what an entry has beside its text, answers and their history,
-//! threads and sessions, rules, actions and their audit, and the mark of what nobody vouches for.
+//! threads and sessions, rules, actions and their audit, and the mark of untrusted text.
 
 use axum::http::StatusCode;
 use remem_testkit::server::MEMORY;
@@ -42,7 +42,7 @@ async fn what_is_beside_an_entry_is_shown_where_it_is_asked_for() {
     let id = answer["entry"]["id"].as_str().unwrap();
     let facets = &answer["facets"];
     assert_eq!(answer.get("metadata"), None, "only what is asked for");
-    let told = [
+    let reported = [
         "tier",
         "typology",
         "slot",
@@ -64,7 +64,7 @@ async fn what_is_beside_an_entry_is_shown_where_it_is_asked_for() {
         1
     ]);
     assert_eq!(
-        json!(told),
+        json!(reported),
         wanted,
         "the question is shown without its session"
     );
@@ -488,7 +488,7 @@ async fn an_import_keeps_what_is_for_good() {
     );
 }
 
-/// A tool's answer is read by a model: what nobody vouches for arrives with a mark on every line.
+/// A tool's answer is read by a model: untrusted text arrives with a mark on every line.
 #[tokio::test]
 async fn tools_mark_what_nobody_vouches_for() {
     let host = TestServer::new().await;

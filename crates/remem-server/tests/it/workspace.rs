@@ -94,7 +94,7 @@ async fn a_file_has_versions_that_begin_anew_after_a_delete() {
         );
     }
     let events = host.get("/v1/host/remembrancer/events").await.json();
-    let told: Vec<_> = events["events"]
+    let reported: Vec<_> = events["events"]
         .as_array()
         .unwrap()
         .iter()
@@ -107,7 +107,7 @@ async fn a_file_has_versions_that_begin_anew_after_a_delete() {
         )
     };
     assert_eq!(
-        told,
+        reported,
         [
             updated(1),
             updated(2),
@@ -411,7 +411,7 @@ async fn a_repeated_request_is_answered_like_the_first_time() {
     );
 }
 
-/// Everybody reads the index of archives: what it says must be the host's words.
+/// Every user can read the index of archives, so its text must be the host's own words.
 #[tokio::test]
 async fn callers_do_not_write_the_index_of_archives() {
     let host = TestServer::new().await;

@@ -1,12 +1,13 @@
-//! Moves a whole host from one store to another, row by row as it is: revisions, sequence numbers,
-//! the event chain, skeletons, idempotency records, keys and the secret behind them. What follows
-//! from the rows (search index, tags, counters, when passes are due) is made anew at the target.
+//! Copies a whole host from one store to another, row by row and unchanged: revisions, sequence
+//! numbers, the event chain, rows of erased entries, idempotency records, keys and the secret
+//! behind them. Data that is derived from the rows (search index, tags, counters, the times when
+//! passes are due) is computed anew at the target.
 //!
 //! The documented exception to "`Store::commit` is the only write to memory": it admits nothing, it
-//! moves what was admitted. Events go first, the clock after everything else, and tenant and keys
-//! last, once both places agree: a half-copied tenant shows in its clock, cannot be written to (its
-//! next event exists already) and has no key. A copy that goes on after a crash asks the target for
-//! what it has; there is no other state.
+//! copies what was admitted. Events go first, the clock after everything else, and tenant and keys
+//! last, once source and target agree: a half-copied tenant shows in its clock, cannot be written
+//! to (its next event exists already) and has no key. A copy that is resumed after a crash asks the
+//! target for the rows that it has; there is no other state.
 
 mod error;
 mod postgres;
@@ -29,72 +30,71 @@ use side::{Secret, Side};
 use std::ops::ControlFlow;
 use std::path::PathBuf;
 
-/// Where a host is kept.
+/// The location of a host's data.
 pub enum Place {
-    /// The embedded store's folder.
+    /// The folder of an embedded store.
     Folder(PathBuf),
-    /// A prepared database.
+    /// A prepared PostgreSQL database.
     Database {
-        /// How to open it.
+        /// The parameters for opening it.
         options: Box<DatabaseOptions>,
-        /// The host's secret, if a file holds it in the database's stead.
+        /// The host's secret, if a file holds it instead of the database.
         secret: Option<[u8; 32]>,
     },
 }
 
-/// What is wanted.
+/// The choices for a copy.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
-    /// Only this tenant.
+    /// Copy only this tenant, if given.
     pub tenant: Option<TenantId>,
-    /// Only look and count.
+    /// Only check and count; write nothing.
     pub dry_run: bool,
 }
 
-/// What the copy is at.
+/// The phase that a copy is in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
-    /// Rows are moved.
+    /// Rows are being copied.
     Copying,
     /// The target is read again and compared.
     Checking,
 }
 
-/// How far the copy of a tenant is.
+/// The progress of the copy of a tenant.
 #[derive(Clone, Debug)]
 pub struct Progress {
-    /// Whose.
+    /// The tenant that is being copied.
     pub tenant: TenantId,
-    /// At what.
+    /// The phase of its copy.
     pub step: Step,
-    /// Entries, of all.
+    /// Entries copied so far, and all entries.
     pub entries: (u64, u64),
-    /// Events, of all.
+    /// Events copied so far, and all events.
     pub events: (u64, u64),
 }
 
-/// Called after each page; `Break` stops the copy, which can go on later.
+/// Called after each page; `Break` stops the copy, which can be resumed later.
 pub type OnProgress<'a> = dyn FnMut(&Progress) -> ControlFlow<()> + Send + 'a;
 
-/// What became of a tenant.
+/// The result of the copy of a tenant.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TenantReport {
-    /// Whose.
+    /// The tenant that was copied.
     pub tenant: TenantId,
-    /// Entries, skeletons of removed ones included.
+    /// The number of entries, rows of erased ones included.
     pub entries: u64,
-    /// Events.
     pub events: u64,
-    /// Over clock, memories, entries, events, records, actions and rules, the same at both places;
-    /// empty if nothing was copied.
+    /// A digest of clock, memories, entries, events, records, actions and rules, the same for
+    /// source and target; empty if nothing was copied.
     pub hash: String,
-    /// Both places agree and the target passed its own check.
+    /// Source and target agree and the target passed its own check.
     pub verified: bool,
-    /// The source was written to since: another copy is needed.
+    /// The source was written to during the copy: another copy is needed.
     pub moved: bool,
 }
 
-/// Moves tenants, keys and memory. Run again after an interruption, it goes on where it was.
+/// Copies tenants, keys and memory. Run again after an interruption, it continues where it was.
 pub async fn copy(
     from: Place,
     to: Place,
@@ -135,9 +135,13 @@ pub async fn copy(
     Ok(reports)
 }
 
-/// `None`: a folder that is not there, where it may not be made.
-async fn open(place: Place, end: End, dry_run: bool) -> Result<Option<Box<dyn Side>>, CopyError> {
-    match place {
+/// Opens a location. `None`: a folder that does not exist, where it may not be created.
+async fn open(
+    location: Place,
+    end: End,
+    dry_run: bool,
+) -> Result<Option<Box<dyn Side>>, CopyError> {
+    match location {
         Place::Folder(folder) => sqlite::open(folder, end, dry_run)
             .map(|side| side.map(|side| Box::new(side) as Box<dyn Side>)),
         Place::Database { options, secret } => {
@@ -146,6 +150,7 @@ async fn open(place: Place, end: End, dry_run: bool) -> Result<Option<Box<dyn Si
     }
 }
 
+/// Refuses to copy a host onto itself.
 async fn refuse_same_place(source: &dyn Side, target: &dyn Side) -> Result<(), CopyError> {
     if source.identity().await? == target.identity().await? {
         Err(CopyError::SamePlace)
@@ -154,18 +159,19 @@ async fn refuse_same_place(source: &dyn Side, target: &dyn Side) -> Result<(), C
     }
 }
 
+/// Copies the host's secret, or checks that the target has the same.
 async fn carry_secret(
     secret: &Secret,
     target: Option<&dyn Side>,
     dry_run: bool,
 ) -> Result<(), CopyError> {
     let Some(target) = target else { return Ok(()) };
-    let there = match target.secret().await? {
-        Some(there) => there,
+    let target_secret = match target.secret().await? {
+        Some(target_secret) => target_secret,
         None if dry_run => return Ok(()),
         None => target.keep_secret(secret).await?,
     };
-    if there == *secret {
+    if target_secret == *secret {
         return Ok(());
     }
     Err(if depends_on_secret(target).await? {
@@ -175,7 +181,7 @@ async fn carry_secret(
     })
 }
 
-/// Keys and idempotency records are digests under the secret.
+/// Whether the target has keys or idempotency records, which are digests under the host's secret.
 async fn depends_on_secret(side: &dyn Side) -> Result<bool, CopyError> {
     for tenant in side.directory().tenants().await? {
         if !side.directory().keys(&tenant.id).await?.is_empty() {
@@ -194,6 +200,7 @@ async fn depends_on_secret(side: &dyn Side) -> Result<bool, CopyError> {
     Ok(false)
 }
 
+/// The tenants to copy.
 async fn tenants(source: &dyn Side, options: &Options) -> Result<Vec<Tenant>, CopyError> {
     match &options.tenant {
         None => Ok(source.directory().tenants().await?),

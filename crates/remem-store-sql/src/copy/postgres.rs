@@ -1,9 +1,8 @@
-//! PostgreSQL as a place to copy from and to, through the gate like everything else: reads in one
-//! transaction at one instant, writes page by page as the application, inside the tenant's
-//! identity.
+//! PostgreSQL as source and target of a copy, through the gate like everything else: reads in one
+//! transaction at one instant, writes page by page as the application, with the tenant's identity.
 //!
 //! Entries themselves are written by `crate::postgres::copy`, next to the statements of a commit
-//! that it shares.
+//! that it uses as well.
 
 use super::error::{CopyError, End};
 use super::rows::{
@@ -11,7 +10,7 @@ use super::rows::{
     RepeatRow, ReplacedRow, RuleRow, ScopeRow, SlotRow, SubjectRow,
 };
 use super::side::{Secret, Side, Snapshot};
-use super::{postgres_kin as kin, postgres_workshop as workshop};
+use super::{postgres_kin as lineage, postgres_workshop as workshop};
 use crate::postgres::copy::put_entries;
 use crate::postgres::gate::{Failed, Identity, Role, Transaction, call};
 use crate::postgres::rows::get;
@@ -23,14 +22,15 @@ use remem_store::{Directory, Store, StoreError};
 use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
 
-/// One instant for as long as the other side needs.
+/// One instant for as long as the other end needs.
 const READ: &str = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; SET LOCAL statement_timeout = '5min';
      SET LOCAL idle_in_transaction_session_timeout = 0; SET LOCAL plan_cache_mode = force_custom_plan";
 
+/// A database that holds a host.
 pub(super) struct Database {
     store: PostgresStore,
     directory: PostgresDirectory,
-    /// From outside the database.
+    /// The host's secret, if it is stored outside the database.
     secret: Option<Secret>,
 }
 
@@ -49,13 +49,14 @@ pub(super) async fn open(
     })
 }
 
+/// A reader of one tenant, in one transaction.
 pub(super) struct Reader {
     transaction: Transaction,
     tenant: TenantId,
 }
 
 impl Reader {
-    /// `$1` is the tenant.
+    /// Runs a query whose parameter `$1` is the tenant.
     pub async fn rows(
         &self,
         sql: &str,
@@ -64,12 +65,12 @@ impl Reader {
         let name = self.tenant.as_str();
         let mut all: Vec<&(dyn ToSql + Sync)> = vec![&name];
         all.extend(params);
-        let mut answers = self
+        let mut results = self
             .transaction
             .run(vec![call(sql, &all)])
             .await
             .map_err(Failed::into_store)?;
-        Ok(answers.pop().unwrap_or_default())
+        Ok(results.pop().unwrap_or_default())
     }
 }
 
@@ -156,8 +157,7 @@ impl Snapshot for Reader {
             .collect()
     }
 
-    /// The sizes of texts are known without reading them, so the page ends before it gets too
-    /// large.
+    /// The sizes of texts are known without reading them, so a page ends before it gets too large.
     async fn entries(&self, after: (i64, i64)) -> Result<Vec<EntryRow>, StoreError> {
         let sql = format!(
             "SELECT {} FROM (SELECT *, sum(octet_length(content)) OVER (ORDER BY scope_id, row_id) - octet_length(content) AS before
@@ -195,30 +195,30 @@ impl Snapshot for Reader {
         let records = self.rows(&sql, &[&after.0, &after.1, &LIMIT]).await?;
         let sql = format!("SELECT {} FROM remem.review r {page}", rows::REVIEW);
         let name = self.tenant.as_str();
-        let asked = vec![
+        let statements = vec![
             call(AS_REVIEWER, &[]),
             call(&sql, &[&name, &after.0, &after.1, &LIMIT]),
             call(AS_BEFORE, &[]),
         ];
-        let answers = self
+        let results = self
             .transaction
-            .run(asked)
+            .run(statements)
             .await
             .map_err(Failed::into_store)?;
         let read = |rows: &[Row]| rows.iter().map(record).collect::<Result<Vec<_>, _>>();
-        Ok(rows::merged(read(&records)?, read(&answers[1])?))
+        Ok(rows::merged(read(&records)?, read(&results[1])?))
     }
 
     async fn replaced(&self, after: (i64, i64)) -> Result<Vec<ReplacedRow>, StoreError> {
-        kin::replaced(self, after).await
+        lineage::replaced(self, after).await
     }
 
     async fn links(&self, after: [i64; 4]) -> Result<Vec<LinkRow>, StoreError> {
-        kin::links(self, after).await
+        lineage::links(self, after).await
     }
 
     async fn subjects(&self, after: &(Vec<u8>, i64, i64)) -> Result<Vec<SubjectRow>, StoreError> {
-        kin::subjects(self, after).await
+        lineage::subjects(self, after).await
     }
 
     async fn slots(&self, after: (i64, i64)) -> Result<Vec<SlotRow>, StoreError> {
@@ -338,7 +338,7 @@ fn record(row: &Row) -> Result<RecordRow, StoreError> {
     })
 }
 
-/// What is under review is read by one role alone.
+/// Records under review may be read by the reviewer's role alone.
 const AS_REVIEWER: &str = "SELECT set_config('role', current_database() || '_reviewer', true)";
 const AS_BEFORE: &str = "SELECT set_config('role', 'none', true)";
 const PUT_RECORDS: &str = "INSERT INTO remem.record (tenant_id, kind, key, version, at, body, due, topic, source_scope, source_row)
@@ -359,18 +359,19 @@ const PUT_SCOPES: &str = "INSERT INTO remem.scope (tenant_id, scope_id, memory_r
 const PUT_REPEATS: &str = "INSERT INTO remem.idempotency (tenant_id, operation, key, body, at, revision, outcomes)
      SELECT $1, * FROM unnest($2::text[], $3::bytea[], $4::bytea[], $5::bigint[], $6::bigint[], $7::text[]) ON CONFLICT DO NOTHING";
 const DROP_REPEATS: &str = "DELETE FROM remem.idempotency WHERE tenant_id = $1 AND at < $2";
-/// The next memory is numbered after the last one that came along.
+/// The next memory gets the number after the last one that was copied.
 const PUT_CLOCK: &str = "INSERT INTO remem.tenant_clock (tenant_id, revision, seq, at, chain, scopes)
      SELECT $1, $2, $3, $4, $5, coalesce((SELECT max(scope_id) FROM remem.scope WHERE tenant_id = $1), 0)
      ON CONFLICT (tenant_id) DO UPDATE SET revision = excluded.revision, seq = excluded.seq, at = excluded.at, chain = excluded.chain,
        scopes = excluded.scopes";
-/// Ends and what was taken away came along: at once, and the first pass works out when it is due
-/// next. Nobody does that for records: whoever finds none due writes nothing.
+/// Expiries and removed entries were copied: the purge pass is due at once, and computes when it is
+/// due next. The due time of records is computed here, because a pass that finds no record due
+/// writes nothing.
 const PUT_DUE: &str = "INSERT INTO remem.upkeep (tenant_id, next_expiry, next_due) SELECT $1, 0, least(
        coalesce((SELECT min(due) FROM remem.record WHERE tenant_id = $1 AND due IS NOT NULL), 9223372036854775807),
        coalesce((SELECT min(due) FROM remem.review WHERE tenant_id = $1 AND due IS NOT NULL), 9223372036854775807))
      ON CONFLICT (tenant_id) DO UPDATE SET next_expiry = 0, next_due = excluded.next_due";
-/// The server's own start and the database's number: the same under whatever address.
+/// The start time of the server and the number of the database: the same under any address.
 const IDENTITY: &str = "SELECT format('%s %s', pg_postmaster_start_time(), oid) FROM pg_database WHERE datname = current_database()";
 
 /// One column of a page.
@@ -504,7 +505,8 @@ impl Side for Database {
             .map(|_| ())
     }
 
-    /// As the worker: the application may not forget what makes a repetition safe.
+    /// Runs as the worker: the application has no right to delete the records that make a
+    /// repetition safe.
     async fn drop_repeats(&self, tenant: &TenantId, before: i64) -> Result<(), StoreError> {
         let name = tenant.as_str();
         self.store
@@ -576,15 +578,15 @@ impl Side for Database {
         tenant: &TenantId,
         page: Vec<ReplacedRow>,
     ) -> Result<(), StoreError> {
-        kin::put_replaced(self.store.gate(), tenant, &page).await
+        lineage::put_replaced(self.store.gate(), tenant, &page).await
     }
 
     async fn put_links(&self, tenant: &TenantId, page: Vec<LinkRow>) -> Result<(), StoreError> {
-        kin::put_links(self.store.gate(), tenant, &page).await
+        lineage::put_links(self.store.gate(), tenant, &page).await
     }
 
     async fn drop_subjects(&self, tenant: &TenantId) -> Result<(), StoreError> {
-        kin::drop_subjects(self.store.gate(), tenant).await
+        lineage::drop_subjects(self.store.gate(), tenant).await
     }
 
     async fn put_subjects(
@@ -592,7 +594,7 @@ impl Side for Database {
         tenant: &TenantId,
         page: Vec<SubjectRow>,
     ) -> Result<(), StoreError> {
-        kin::put_subjects(self.store.gate(), tenant, &page).await
+        lineage::put_subjects(self.store.gate(), tenant, &page).await
     }
 
     async fn put_slots(&self, tenant: &TenantId, page: Vec<SlotRow>) -> Result<(), StoreError> {

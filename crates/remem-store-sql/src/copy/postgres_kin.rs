@@ -1,5 +1,5 @@
-//! What binds entries together, as PostgreSQL reads and takes it: who stands for whom, what was
-//! made from what, whom it is about. Entries are found by the digests of their names.
+//! Reads and writes the relations between entries for a copy, in PostgreSQL: replacements, sources
+//! and subjects. Entries are found by the digests of their ids.
 
 use super::postgres::{LIMIT, Reader, column};
 use super::rows::{LinkRow, ReplacedRow, SubjectRow};

@@ -1,5 +1,5 @@
-//! Slots, actions and rules, as PostgreSQL reads and takes them. Entries are found by the digests
-//! of their names.
+//! Reads and writes slots, actions and rules for a copy, in PostgreSQL. Entries are found by the
+//! digests of their ids.
 
 use super::postgres::{LIMIT, Reader, column};
 use super::postgres_kin::{hash, write};

@@ -1,17 +1,19 @@
-//! What is moved, one plain row a table, and the digest by which two places are compared.
+//! The rows that are copied, one plain struct for each table, and the digest by which source and
+//! target are compared.
 //!
-//! Numbers that a place counts for itself (`row_id`) are read to go on after them and are no part
-//! of the digest. Rows are summed, so that each place may be read in the order that suits it.
+//! Numbers that each store assigns by itself (`row_id`) are read only to continue after them and
+//! are not part of the digest. Row hashes are added up, so that each store may be read in the order
+//! that suits it.
 
 use blake3::Hasher;
 use remem_core::{EventKind, RecordKind};
 
-/// Rows of one page at the most.
+/// The most rows in one page.
 pub(crate) const PAGE_ROWS: usize = 1_000;
-/// Text of one page; a single entry may be larger.
+/// The most text in one page; a single entry may be larger.
 pub(crate) const PAGE_BYTES: usize = 4 * 1024 * 1024;
 
-/// Where a tenant's clocks stand; a tenant that was never written to has none, which is the same as
+/// The state of a tenant's clock; a tenant that was never written to has none, which is the same as
 /// zeros.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ClockRow {
@@ -72,7 +74,7 @@ pub(crate) struct EntryRow {
 }
 
 impl EntryRow {
-    /// How much of a page it takes.
+    /// The share of a page's bytes that it takes.
     pub fn bytes(&self) -> usize {
         self.content.len() + self.metadata.as_ref().map_or(0, String::len)
     }
@@ -90,7 +92,7 @@ pub(crate) struct EventRow {
     pub hash: Vec<u8>,
 }
 
-/// An idempotency record.
+/// A stored result under an idempotency key.
 pub(crate) struct RepeatRow {
     pub operation: String,
     pub key: Vec<u8>,
@@ -109,13 +111,13 @@ pub(crate) struct RecordRow {
     pub body: String,
     pub due: Option<i64>,
     pub topic: Option<String>,
-    /// The memory and the name of the entry that it was made from.
+    /// The memory and the id of the entry that it was made from.
     pub source_scope: Option<i64>,
     pub source_id: Option<String>,
 }
 
 impl RecordRow {
-    /// Whether it lies apart.
+    /// Whether it is stored in the table of records under review.
     pub fn is_inert(&self) -> bool {
         RecordKind::ALL
             .into_iter()
@@ -123,7 +125,7 @@ impl RecordRow {
     }
 }
 
-/// One page of two that are in the same order.
+/// Merges two pages in the same order into one.
 pub(crate) fn merged(mut page: Vec<RecordRow>, other: Vec<RecordRow>) -> Vec<RecordRow> {
     page.extend(other);
     page.sort_by(|a, b| {
@@ -133,8 +135,8 @@ pub(crate) fn merged(mut page: Vec<RecordRow>, other: Vec<RecordRow>) -> Vec<Rec
     page
 }
 
-/// Which entry of its memory stands for another. Rows are numbered by each place itself, so entries
-/// travel by name; the numbers only say where to go on reading.
+/// A replaced entry and the one of the same memory that replaced it. Rows are numbered by each
+/// store itself, so entries are copied by id; the numbers only say where to continue reading.
 pub(crate) struct ReplacedRow {
     pub scope_id: i64,
     pub row_id: i64,
@@ -152,8 +154,8 @@ pub(crate) struct LinkRow {
     pub source_id: String,
 }
 
-/// The question that an entry answers. Travels after the entries: by then every window is the one
-/// that it has at the source.
+/// The slot of an entry. Copied after the entries: by then every window is the same as at the
+/// source.
 pub(crate) struct SlotRow {
     pub scope_id: i64,
     pub row_id: i64,
@@ -172,7 +174,7 @@ pub(crate) struct ActionRow {
     pub id: String,
 }
 
-/// A rule of a world. What a place computes from its text is its own.
+/// A rule of a world. Values derived from its text are computed by each store.
 pub(crate) struct RuleRow {
     pub world: String,
     pub id: String,
@@ -180,7 +182,7 @@ pub(crate) struct RuleRow {
     pub at: i64,
 }
 
-/// Whom an entry is about.
+/// A subject of an entry.
 pub(crate) struct SubjectRow {
     pub subject: Vec<u8>,
     pub scope_id: i64,
@@ -188,7 +190,7 @@ pub(crate) struct SubjectRow {
     pub id: String,
 }
 
-/// Columns in the order in which both places read them.
+/// The columns of each table in the order in which both stores read them.
 pub(crate) const SCOPE: &str = "scope_id, memory_ref, owner";
 pub(crate) const ENTRY: &str = "scope_id, row_id, id, tier, typology, content, tags, metadata, created_at, expires_at, written_by,
      written_by_run, scan, content_hash, rev_from, rev_to, removed_reason, erased_at, owner, removed_by_run, support,
@@ -201,7 +203,7 @@ pub(crate) const RECORD: &str =
     "r.kind, r.key, r.version, r.at, r.body, r.due, r.topic, r.source_scope, e.id";
 pub(crate) const REVIEW: &str = "r.kind, r.key, r.version, r.at, r.body, r.due, CAST(NULL AS text), CAST(NULL AS bigint), CAST(NULL AS text)";
 
-/// Counts and a sum over all rows of a tenant, and its clock.
+/// Counts of rows and a sum of their hashes over all rows of a tenant, and its clock.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub(crate) struct Digest {
     pub clock: ClockRow,
@@ -215,13 +217,13 @@ pub(crate) struct Digest {
     pub subjects: u64,
     pub actions: u64,
     pub rules: u64,
-    /// Events that tell of a new entry (not of one that a replay only repeats): each has its row,
+    /// Events that report a new entry (not one that a replay only repeats): each has its row,
     /// erased or not.
     pub written: u64,
     sum: [u64; 4],
 }
 
-/// One row, field by field; lengths and marks keep neighbours apart.
+/// Hashes one row, field by field; lengths and presence marks keep neighbouring fields apart.
 struct Fields(Hasher);
 
 impl Fields {
@@ -263,7 +265,7 @@ impl Fields {
 }
 
 impl Digest {
-    /// Of nothing yet, at this clock.
+    /// The digest of no rows yet, with this clock.
     pub fn at(clock: ClockRow) -> Digest {
         Digest {
             clock,
@@ -426,14 +428,14 @@ impl Digest {
         );
     }
 
-    /// All of it as one short text.
+    /// The whole digest as one short text.
     pub fn hex(&self) -> String {
         let clock = &self.clock;
         let mut hasher = Fields::of("tenant")
             .numbers(&[clock.revision, clock.seq, clock.at])
             .bytes(&clock.chain)
             .0;
-        let kin = [
+        let relation_counts = [
             self.replaced,
             self.links,
             self.subjects,
@@ -448,7 +450,7 @@ impl Digest {
             self.records,
         ]
         .iter()
-        .chain(&kin)
+        .chain(&relation_counts)
         .chain(&self.sum)
         {
             hasher.update(&number.to_le_bytes());

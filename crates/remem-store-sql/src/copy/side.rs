@@ -1,5 +1,5 @@
-//! What the copy asks of a place: to be read at one instant, to take rows, to keep the host's
-//! secret. Both stores answer the same questions, so one driver serves every direction.
+//! The interface between the copy and a store: it is read at one instant, takes rows, and stores
+//! the host's secret. Both stores implement it, so one driver serves every direction.
 
 use super::error::CopyError;
 use super::rows::{
@@ -10,93 +10,95 @@ use async_trait::async_trait;
 use remem_core::TenantId;
 use remem_store::{Directory, Store, StoreError};
 
-/// The key of all keyed digests.
+/// The key of all keyed digests of a host.
 pub(crate) type Secret = [u8; 32];
 
 /// One tenant as one commit left it, however long the reading takes. Pages are bounded; an empty
-/// one is the end. One that is dropped takes its connection with it, which is safe; `end` gives it
-/// back.
+/// one is the end. A reader that is dropped closes its connection, which is safe; `release` returns
+/// it to the pool.
 #[async_trait]
 pub(crate) trait Snapshot: Send + Sync {
     async fn clock(&self) -> Result<ClockRow, StoreError>;
-    /// Sequence and hash of the newest event that is there, whatever the clock says.
+    /// The number and hash of the newest stored event, whatever the clock says.
     async fn last_event(&self) -> Result<Option<(i64, Vec<u8>)>, StoreError>;
     async fn event_hash(&self, seq: i64) -> Result<Option<Vec<u8>>, StoreError>;
-    /// Whether a run reads a snapshot here.
+    /// Whether a run has an open snapshot.
     async fn has_open_runs(&self) -> Result<bool, StoreError>;
     async fn entry_count(&self) -> Result<u64, StoreError>;
     async fn events(&self, after: i64) -> Result<Vec<EventRow>, StoreError>;
     async fn scopes(&self, after: i64) -> Result<Vec<ScopeRow>, StoreError>;
-    /// After the entry of this memory and row.
+    /// The page of entries after this memory and row.
     async fn entries(&self, after: (i64, i64)) -> Result<Vec<EntryRow>, StoreError>;
-    /// After the record of this operation and key.
+    /// The page of idempotency records after this operation and key.
     async fn repeats(&self, after: &(String, Vec<u8>)) -> Result<Vec<RepeatRow>, StoreError>;
-    /// After the record of this kind and name.
+    /// The page of records after this kind and key.
     async fn records(&self, after: &(String, String)) -> Result<Vec<RecordRow>, StoreError>;
-    /// After the entry of this memory and row.
+    /// The page of replaced entries after this memory and row.
     async fn replaced(&self, after: (i64, i64)) -> Result<Vec<ReplacedRow>, StoreError>;
-    /// After the link between these memories and rows.
+    /// The page of links after the one between these memories and rows.
     async fn links(&self, after: [i64; 4]) -> Result<Vec<LinkRow>, StoreError>;
-    /// After this subject of this memory and row.
+    /// The page of subjects after this subject, memory and row.
     async fn subjects(&self, after: &(Vec<u8>, i64, i64)) -> Result<Vec<SubjectRow>, StoreError>;
-    /// After the entry of this memory and row.
+    /// The page of slots after this memory and row.
     async fn slots(&self, after: (i64, i64)) -> Result<Vec<SlotRow>, StoreError>;
-    /// After this action on this reference, of this memory and row.
+    /// The page of actions after this memory, row, action and reference.
     async fn actions(
         &self,
         after: &(i64, i64, String, String),
     ) -> Result<Vec<ActionRow>, StoreError>;
-    /// After the rule of this world and name.
+    /// The page of rules after this world and id.
     async fn rules(&self, after: &(String, String)) -> Result<Vec<RuleRow>, StoreError>;
     async fn end(self: Box<Self>) -> Result<(), StoreError>;
 }
 
-/// A place that holds a host. Each `put` is one transaction; rows that are there stay as they are.
+/// A store that holds a host. Each `put` is one transaction; existing rows stay as they are, unless
+/// the method says otherwise.
 #[async_trait]
 pub(crate) trait Side: Send + Sync {
     fn store(&self) -> &dyn Store;
     fn directory(&self) -> &dyn Directory;
-    /// Tells two names of one place.
+    /// A text that is the same for two names of one store.
     async fn identity(&self) -> Result<String, CopyError>;
     async fn secret(&self) -> Result<Option<Secret>, CopyError>;
-    /// Keeps the secret if there is none, and answers the one that is there then.
+    /// Stores the secret if there is none, and returns the stored one.
     async fn keep_secret(&self, secret: &Secret) -> Result<Secret, CopyError>;
     async fn snapshot(&self, tenant: &TenantId) -> Result<Box<dyn Snapshot>, StoreError>;
     async fn put_events(&self, tenant: &TenantId, page: Vec<EventRow>) -> Result<(), StoreError>;
     async fn put_scopes(&self, tenant: &TenantId, page: Vec<ScopeRow>) -> Result<(), StoreError>;
-    /// Entries with what follows from them (tags, search index, counters). One that is there and
-    /// was removed at the source since is erased here, too. One that is new or was changed has no
-    /// slot yet.
+    /// Stores entries with the rows derived from them (tags, search index, counters). An existing
+    /// entry that was removed at the source since is updated or erased. A new or updated entry has
+    /// no slot yet.
     async fn put_entries(&self, tenant: &TenantId, page: Vec<EntryRow>) -> Result<(), StoreError>;
     async fn put_repeats(&self, tenant: &TenantId, page: Vec<RepeatRow>) -> Result<(), StoreError>;
-    /// Drops records that the source has forgotten since an earlier copy.
+    /// Deletes idempotency records older than `before`, which the source has deleted since an
+    /// earlier copy.
     async fn drop_repeats(&self, tenant: &TenantId, before: i64) -> Result<(), StoreError>;
-    /// Takes all records away: they change, so a copy that goes on begins with them anew.
+    /// Deletes all records: they change, so a copy that is resumed writes them anew.
     async fn drop_records(&self, tenant: &TenantId) -> Result<(), StoreError>;
     async fn put_records(&self, tenant: &TenantId, page: Vec<RecordRow>) -> Result<(), StoreError>;
-    /// Entries that stand for others, once all entries are there.
+    /// Stores which entries replace others, once all entries are copied.
     async fn put_replaced(
         &self,
         tenant: &TenantId,
         page: Vec<ReplacedRow>,
     ) -> Result<(), StoreError>;
-    /// What was made from what, likewise. Links only come, so those that are there may stay.
+    /// Stores which entries were made from which, once all entries are copied. Links are never
+    /// removed, so existing ones may stay.
     async fn put_links(&self, tenant: &TenantId, page: Vec<LinkRow>) -> Result<(), StoreError>;
-    /// Takes all subjects away: forgetting drops some, so a copy that goes on begins with them
-    /// anew.
+    /// Deletes all subjects: forgetting removes some, so a copy that is resumed writes them anew.
     async fn drop_subjects(&self, tenant: &TenantId) -> Result<(), StoreError>;
     async fn put_subjects(
         &self,
         tenant: &TenantId,
         page: Vec<SubjectRow>,
     ) -> Result<(), StoreError>;
-    /// Which questions entries answer, once all of their windows are what they are at the source.
+    /// Stores the slots of entries, once all of their windows are the same as at the source.
     async fn put_slots(&self, tenant: &TenantId, page: Vec<SlotRow>) -> Result<(), StoreError>;
-    /// Actions that rest on entries. They only come.
+    /// Stores the actions that rest on entries. Actions are never removed.
     async fn put_actions(&self, tenant: &TenantId, page: Vec<ActionRow>) -> Result<(), StoreError>;
-    /// Takes all rules away, so that entries which are older than one of them can come.
+    /// Deletes all rules, so that entries older than a rule that they restate can be copied.
     async fn drop_rules(&self, tenant: &TenantId) -> Result<(), StoreError>;
     async fn put_rules(&self, tenant: &TenantId, page: Vec<RuleRow>) -> Result<(), StoreError>;
-    /// The tenant is complete: sets its clock, and when passes are due.
+    /// Completes the tenant: sets its clock, and when passes are due.
     async fn finish(&self, tenant: &TenantId, clock: ClockRow) -> Result<(), StoreError>;
 }

@@ -1,4 +1,4 @@
-//! The embedded store as a place to copy from and to: pages of one tenant's file, and a folder with
+//! The embedded store as source and target of a copy: pages of one tenant's file, and a folder with
 //! `host.db` and `host.key`. Reads see one commit; each page that is written is one transaction.
 
 use super::error::{CopyError, End};
@@ -8,7 +8,7 @@ use super::rows::{
 };
 use super::side::{Secret, Side, Snapshot};
 use super::sqlite_entry::put_entry;
-use super::{sqlite_kin as kin, sqlite_workshop as workshop};
+use super::{sqlite_kin as lineage, sqlite_workshop as workshop};
 use crate::private;
 use crate::sqlite::{Location, SqliteDirectory, SqliteStore, blocking, failed};
 use async_trait::async_trait;
@@ -18,6 +18,7 @@ use rusqlite::{Connection, OptionalExtension, Row, params};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
+/// A folder with an embedded store.
 pub(super) struct Folder {
     path: PathBuf,
     end: End,
@@ -25,7 +26,7 @@ pub(super) struct Folder {
     directory: SqliteDirectory,
 }
 
-/// A source must be there; a target is made, unless nothing may be written.
+/// Opens the folder. A source must exist; a target is created, unless nothing may be written.
 pub(super) fn open(path: PathBuf, end: End, dry_run: bool) -> Result<Option<Folder>, CopyError> {
     if !path.join("host.db").is_file() && (end == End::Source || dry_run) {
         return Ok(None);
@@ -43,7 +44,7 @@ pub(super) fn open(path: PathBuf, end: End, dry_run: bool) -> Result<Option<Fold
     }))
 }
 
-/// A reader inside its transaction; `None` where no file is.
+/// A reader inside its transaction; without a connection if the tenant has no file.
 struct Reader {
     db: Option<Arc<Mutex<Connection>>>,
     tenant: TenantId,
@@ -198,29 +199,29 @@ impl Snapshot for Reader {
         let reviews = format!("SELECT {} FROM review r {page}", rows::REVIEW);
         let (kind, key) = after.clone();
         self.read(move |db, tenant| {
-            let one = |sql: &str| {
+            let read_page = |sql: &str| {
                 db.prepare_cached(sql)?
                     .query_map(params![tenant, kind, key, PAGE_ROWS], record)?
                     .collect::<rusqlite::Result<Vec<_>>>()
             };
-            Ok(rows::merged(one(&records)?, one(&reviews)?))
+            Ok(rows::merged(read_page(&records)?, read_page(&reviews)?))
         })
         .await
     }
 
     async fn replaced(&self, after: (i64, i64)) -> Result<Vec<ReplacedRow>, StoreError> {
-        self.read(move |db, tenant| kin::replaced(db, tenant, after))
+        self.read(move |db, tenant| lineage::replaced(db, tenant, after))
             .await
     }
 
     async fn links(&self, after: [i64; 4]) -> Result<Vec<LinkRow>, StoreError> {
-        self.read(move |db, tenant| kin::links(db, tenant, after))
+        self.read(move |db, tenant| lineage::links(db, tenant, after))
             .await
     }
 
     async fn subjects(&self, after: &(Vec<u8>, i64, i64)) -> Result<Vec<SubjectRow>, StoreError> {
         let after = after.clone();
-        self.read(move |db, tenant| kin::subjects(db, tenant, &after))
+        self.read(move |db, tenant| lineage::subjects(db, tenant, &after))
             .await
     }
 
@@ -378,7 +379,7 @@ impl Side for Folder {
             db,
             tenant: tenant.clone(),
         };
-        reader.clock().await?; // the first read decides which commit is seen
+        reader.clock().await?; // the first read determines which commit is visible
         Ok(Box::new(reader))
     }
 
@@ -477,7 +478,7 @@ impl Side for Folder {
         self.store
             .transact(tenant, move |db| {
                 page.iter()
-                    .try_for_each(|row| kin::put_replaced(db, name.as_str(), row))
+                    .try_for_each(|row| lineage::put_replaced(db, name.as_str(), row))
                     .map_err(failed)
             })
             .await
@@ -488,7 +489,7 @@ impl Side for Folder {
         self.store
             .transact(tenant, move |db| {
                 page.iter()
-                    .try_for_each(|row| kin::put_link(db, name.as_str(), row))
+                    .try_for_each(|row| lineage::put_link(db, name.as_str(), row))
                     .map_err(failed)
             })
             .await
@@ -515,7 +516,7 @@ impl Side for Folder {
         self.store
             .transact(tenant, move |db| {
                 page.iter()
-                    .try_for_each(|row| kin::put_subject(db, name.as_str(), row))
+                    .try_for_each(|row| lineage::put_subject(db, name.as_str(), row))
                     .map_err(failed)
             })
             .await
@@ -563,7 +564,7 @@ impl Side for Folder {
             .await
     }
 
-    /// When passes are due is worked out by whoever opens the file.
+    /// Computes no due times: they are computed when the file is opened.
     async fn finish(&self, tenant: &TenantId, clock: ClockRow) -> Result<(), StoreError> {
         let name = tenant.clone();
         let sql = "INSERT INTO tenant_clock (tenant_id, revision, seq, at, chain) VALUES (?1, ?2, ?3, ?4, ?5)

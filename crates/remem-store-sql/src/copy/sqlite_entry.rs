@@ -1,6 +1,5 @@
-//! One entry of a copy, as the embedded store takes it: its row with tags, inside the transaction
-//! of its page. It decides nothing: what the source says of the entry is what the target says
-//! afterwards.
+//! Writes one entry of a copy to the embedded store: its row with tags, inside the transaction of
+//! its page. It decides nothing: the target's row becomes the same as the source's.
 
 use super::rows::EntryRow;
 use crate::sqlite::beside;
@@ -8,8 +7,8 @@ use remem_core::sabotage_sql;
 use rusqlite::{Connection, OptionalExtension, params};
 
 pub(super) fn put_entry(db: &Connection, tenant: &str, row: &EntryRow) -> rusqlite::Result<()> {
-    // Rules may have come and gone since: the text itself is compared, not only what it was held
-    // against.
+    // The redaction rules may have changed and changed back since: the text itself is compared, not
+    // only the fingerprint of the rules that it was scanned with.
     let sql = "SELECT row_id, erased_at IS NULL
                  AND (?4 IS NOT NULL OR (rev_to, scan, content, tags, metadata) IS NOT (?5, ?6, ?7, ?8, ?9)
                    OR (rev_from, removed_reason, removed_by_run, support) IS NOT (?10, ?11, ?12, ?13)
@@ -39,7 +38,8 @@ pub(super) fn put_entry(db: &Connection, tenant: &str, row: &EntryRow) -> rusqli
     }
 }
 
-/// The file counts its rows itself. The slot comes when all entries are there.
+/// Inserts a new row; the file numbers its rows itself. The slot is set when all entries are
+/// copied.
 fn insert_entry(db: &Connection, tenant: &str, row: &EntryRow) -> rusqlite::Result<()> {
     let sql = "INSERT INTO entry (tenant_id, scope_id, id, tier, typology, content, tags, metadata, created_at, expires_at, written_by,
                  written_by_run, scan, content_hash, rev_from, rev_to, removed_reason, erased_at, owner, removed_by_run, support,
@@ -97,10 +97,10 @@ fn index_entry(db: &Connection, tenant: &str, row: &EntryRow) -> rusqlite::Resul
     Ok(())
 }
 
-/// An earlier copy brought the text, and at the source it was taken away, erased, redacted or
-/// brought back since. What stands for it is written later (see `put_replaced`), unless that is
-/// final; and so is the slot, because its window may have moved to where another one is that moves
-/// only with a later page.
+/// Applies changes at the source to an entry that an earlier copy brought: it was removed, erased,
+/// redacted or revived since. The row that replaces it is written later (see `put_replaced`),
+/// unless that is final; and so is the slot, because the entry's window may have moved to where
+/// another one is that moves only with a later page.
 fn change_entry(
     db: &Connection,
     tenant: &str,
@@ -125,7 +125,7 @@ fn change_entry(
             row.id
         ])?;
     }
-    // A pass computed it from the text as it was; it computes it again.
+    // A pass computed the signature from the earlier text, and will compute it again.
     let sql = "DELETE FROM signature WHERE tenant_id = ?1 AND scope_id = ?2 AND row_id = ?3";
     db.prepare_cached(sql)?
         .execute(params![tenant, row.scope_id, row_id])?;

@@ -1,10 +1,10 @@
-//! What binds entries together, as the embedded store reads and takes it: who stands for whom, what
-//! was made from what, whom it is about. Entries are found by their names.
+//! Reads and writes the relations between entries for a copy, in the embedded store: replacements,
+//! sources and subjects. Entries are found by their ids.
 
 use super::rows::{LinkRow, PAGE_ROWS, ReplacedRow, SubjectRow};
 use rusqlite::{Connection, params};
 
-/// In the order of the file, as entries are.
+/// In the order of the file, like entries.
 pub(super) fn replaced(
     db: &Connection,
     tenant: &str,

@@ -1,11 +1,11 @@
-//! Slots, actions and rules, as the embedded store reads and takes them. Entries are found by their
-//! names; what a rule's text is compared by is computed here.
+//! Reads and writes slots, actions and rules for a copy, in the embedded store. Entries are found
+//! by their ids; the trigrams that a rule's text is compared by are computed here.
 
 use super::rows::{ActionRow, PAGE_ROWS, RuleRow, SlotRow};
 use remem_core::trgm::Trigrams;
 use rusqlite::{Connection, Row, params};
 
-/// In the order of the file, as entries are.
+/// In the order of the file, like entries.
 pub(super) fn slots(
     db: &Connection,
     tenant: &str,

@@ -1,12 +1,13 @@
-//! One tenant from one place to the other: history first compared, then events, memories, entries,
-//! what binds them together, idempotency records, other records, rules, the clock; then both places
-//! are compared, and only then tenant and keys are written.
+//! Copies one tenant: first the histories of source and target are compared, then events, memories,
+//! entries, the relations between them, idempotency records, other records, rules and the clock are
+//! copied; then source and target are compared, and only then tenant and keys are written.
 //!
-//! Rules come last, because a place refuses entries that restate one, and the source may hold some
-//! that were there before it. What an earlier copy brought of them goes before the entries come. It
-//! goes after the events: they bar the tenant's next commit (see `copy`), so that nothing can be
-//! written there while its guard is away, not even if the copy stops here for good. Without a new
-//! event there is neither a new entry nor another rule, and the rules stay where they are.
+//! Rules come last, because a store refuses entries that restate one, and the source may hold some
+//! that are older than the rule. The rules that an earlier copy brought are deleted before the
+//! entries come, and after the events: those make the tenant's next commit impossible (see `copy`),
+//! so that nothing can be written there while the guard of rules is missing, not even if the copy
+//! never continues. Without a new event there is neither a new entry nor another rule, and the
+//! rules stay where they are.
 
 use super::error::CopyError;
 use super::rows::{ClockRow, Digest};
@@ -16,6 +17,7 @@ use remem_core::sabotage;
 use remem_core::{TenantId, Trust};
 use remem_store::{KeyRecord, Tenant};
 
+/// Copies a tenant, or only checks and counts it.
 pub(super) async fn copy(
     source: &dyn Side,
     target: &dyn Side,
@@ -26,7 +28,7 @@ pub(super) async fn copy(
     let id = &tenant.id;
     let snapshot = source.snapshot(id).await?;
     let clock = snapshot.clock().await?;
-    let there = refuse_other_history(snapshot.as_ref(), &clock, target, id).await?;
+    let target_log = refuse_other_history(snapshot.as_ref(), &clock, target, id).await?;
     if snapshot.has_open_runs().await? {
         return Err(CopyError::OpenRuns(id.clone()));
     }
@@ -49,11 +51,12 @@ pub(super) async fn copy(
         on_progress,
         digest,
     };
-    copying.rows(there).await?;
+    copying.rows(target_log).await?;
     copying.compare().await?;
     let digest = copying.digest;
     snapshot.end().await?;
-    // At the target the rows have new hashes: damage would be sound there, and nobody could tell.
+    // The rows get new hashes at the target: damage would look intact there and could not be found
+    // any more.
     sabotage!(
         "a-copy-makes-damage-sound",
         source
@@ -76,7 +79,7 @@ pub(super) async fn copy(
     })
 }
 
-/// What there is to copy.
+/// Counts the rows that there are to copy.
 pub(super) async fn count(source: &dyn Side, tenant: &TenantId) -> Result<TenantReport, CopyError> {
     let snapshot = source.snapshot(tenant).await?;
     let events = snapshot.clock().await?.seq.cast_unsigned();
@@ -92,15 +95,16 @@ pub(super) async fn count(source: &dyn Side, tenant: &TenantId) -> Result<Tenant
     })
 }
 
-/// How much of the log a target has.
+/// The part of the event log that a target has.
 struct There {
-    /// The newest event that is there.
+    /// The number of the newest stored event.
     last: i64,
-    /// Everything up to the source's newest event was copied before, to the end.
+    /// Everything up to the source's newest event was completely copied before.
     whole: bool,
 }
 
-/// The target's events must be the first ones of the source: each hash covers all events before it.
+/// Refuses a target whose events are not the first ones of the source: each hash covers all events
+/// before it.
 async fn refuse_other_history(
     source: &dyn Snapshot,
     clock: &ClockRow,
@@ -108,9 +112,9 @@ async fn refuse_other_history(
     tenant: &TenantId,
 ) -> Result<There, CopyError> {
     let target = target.snapshot(tenant).await?;
-    let there = target.clock().await?;
+    let target_clock = target.clock().await?;
     let last = target.last_event().await?.unwrap_or((0, vec![0; 32]));
-    if last.0.max(there.seq) > clock.seq {
+    if last.0.max(target_clock.seq) > clock.seq {
         let same =
             clock.seq > 0 && target.event_hash(clock.seq).await?.as_ref() == Some(&clock.chain);
         return Err(if same {
@@ -119,7 +123,7 @@ async fn refuse_other_history(
             CopyError::OtherHistory(tenant.clone())
         });
     }
-    for (seq, hash) in [(there.seq, &there.chain), (last.0, &last.1)] {
+    for (seq, hash) in [(target_clock.seq, &target_clock.chain), (last.0, &last.1)] {
         if seq > 0 && source.event_hash(seq).await?.as_ref() != Some(hash) {
             return Err(CopyError::OtherHistory(tenant.clone()));
         }
@@ -127,20 +131,22 @@ async fn refuse_other_history(
     target.end().await?;
     Ok(There {
         last: last.0,
-        whole: there.seq == clock.seq,
+        whole: target_clock.seq == clock.seq,
     })
 }
 
+/// The copy of one tenant.
 struct Copying<'a, 'p> {
     snapshot: &'a dyn Snapshot,
     target: &'a dyn Side,
     progress: Progress,
     on_progress: &'a mut OnProgress<'p>,
-    /// Of the source, as it is read.
+    /// The digest of the source's rows, computed while they are read.
     digest: Digest,
 }
 
 impl Copying<'_, '_> {
+    /// Reports the progress; an error if the caller stops the copy.
     fn tell(&mut self) -> Result<(), CopyError> {
         if (self.on_progress)(&self.progress).is_break() {
             Err(CopyError::Stopped)
@@ -149,15 +155,15 @@ impl Copying<'_, '_> {
         }
     }
 
-    /// Everything, the clock last.
-    async fn rows(&mut self, there: There) -> Result<(), CopyError> {
+    /// Copies all rows, the clock last.
+    async fn rows(&mut self, target_log: There) -> Result<(), CopyError> {
         self.tell()?;
-        self.events(there.last).await?;
+        self.events(target_log.last).await?;
         if sabotage!(
             "a-copy-leaves-rules-in-the-way-of-what-is-older",
             sabotage!(
                 "a-copy-without-anything-new-takes-the-guard-away",
-                !there.whole,
+                !target_log.whole,
                 true
             ),
             false
@@ -239,7 +245,7 @@ impl Copying<'_, '_> {
         Ok(())
     }
 
-    /// What refers to entries by name: only once all of them are there.
+    /// Copies the relations, which refer to entries by id: only once all of them are copied.
     async fn kin(&mut self) -> Result<(), CopyError> {
         let tenant = self.progress.tenant.clone();
         let mut page = self.snapshot.replaced((0, 0)).await?;
@@ -333,7 +339,7 @@ impl Copying<'_, '_> {
             self.target.put_repeats(&self.progress.tenant, page).await?;
             self.tell()?;
         }
-        // What is forgotten is older than all that is kept.
+        // The records that the source has deleted are older than all that it still has.
         Ok(self
             .target
             .drop_repeats(&self.progress.tenant, oldest)
@@ -355,16 +361,16 @@ impl Copying<'_, '_> {
         }
     }
 
-    /// Reads the target again, all of it, and lets it check itself.
+    /// Reads the whole target again, compares it with the source, and runs the target's own check.
     async fn compare(&mut self) -> Result<(), CopyError> {
         let tenant = self.progress.tenant.clone();
         self.progress.step = Step::Checking;
         (self.progress.entries.0, self.progress.events.0) = (0, 0);
         self.tell()?;
         let snapshot = self.target.snapshot(&tenant).await?;
-        let there = self.read(snapshot.as_ref()).await?;
+        let target_digest = self.read(snapshot.as_ref()).await?;
         snapshot.end().await?;
-        if let Some(what) = difference(&self.digest, &there) {
+        if let Some(what) = difference(&self.digest, &target_digest) {
             return Err(CopyError::Mismatch { tenant, what });
         }
         self.target
@@ -375,21 +381,22 @@ impl Copying<'_, '_> {
         self.tell()
     }
 
-    async fn read(&mut self, there: &dyn Snapshot) -> Result<Digest, CopyError> {
-        let mut digest = Digest::at(there.clock().await?);
-        read_kin(there, &mut digest).await?;
-        read_workshop(there, &mut digest).await?;
+    /// Computes the digest of the target.
+    async fn read(&mut self, reader: &dyn Snapshot) -> Result<Digest, CopyError> {
+        let mut digest = Digest::at(reader.clock().await?);
+        read_kin(reader, &mut digest).await?;
+        read_workshop(reader, &mut digest).await?;
         let mut after_event = 0;
         let mut after_scope = 0;
         let mut after_entry = (0, 0);
         let mut after_repeat = (String::new(), Vec::new());
         let mut after_record = (String::new(), String::new());
         loop {
-            let events = there.events(after_event).await?;
-            let scopes = there.scopes(after_scope).await?;
-            let entries = there.entries(after_entry).await?;
-            let repeats = there.repeats(&after_repeat).await?;
-            let records = there.records(&after_record).await?;
+            let events = reader.events(after_event).await?;
+            let scopes = reader.scopes(after_scope).await?;
+            let entries = reader.entries(after_entry).await?;
+            let repeats = reader.repeats(&after_repeat).await?;
+            let records = reader.records(&after_record).await?;
             events.iter().for_each(|row| digest.event(row));
             scopes.iter().for_each(|row| digest.scope(row));
             entries.iter().for_each(|row| digest.entry(row));
@@ -422,15 +429,15 @@ impl Copying<'_, '_> {
     }
 }
 
-async fn read_kin(there: &dyn Snapshot, digest: &mut Digest) -> Result<(), CopyError> {
+async fn read_kin(reader: &dyn Snapshot, digest: &mut Digest) -> Result<(), CopyError> {
     let mut replaced = (0, 0);
     let mut link = [0; 4];
     let mut subject = (Vec::new(), 0, 0);
     loop {
         let page = (
-            there.replaced(replaced).await?,
-            there.links(link).await?,
-            there.subjects(&subject).await?,
+            reader.replaced(replaced).await?,
+            reader.links(link).await?,
+            reader.subjects(&subject).await?,
         );
         page.0.iter().for_each(|row| digest.replaced(row));
         page.1.iter().for_each(|row| digest.link(row));
@@ -453,11 +460,11 @@ async fn read_kin(there: &dyn Snapshot, digest: &mut Digest) -> Result<(), CopyE
     }
 }
 
-async fn read_workshop(there: &dyn Snapshot, digest: &mut Digest) -> Result<(), CopyError> {
+async fn read_workshop(reader: &dyn Snapshot, digest: &mut Digest) -> Result<(), CopyError> {
     let mut action = (0, 0, String::new(), String::new());
     let mut rule = (String::new(), String::new());
     loop {
-        let page = (there.actions(&action).await?, there.rules(&rule).await?);
+        let page = (reader.actions(&action).await?, reader.rules(&rule).await?);
         page.0.iter().for_each(|row| digest.action(row));
         page.1.iter().for_each(|row| digest.rule(row));
         if page.0.is_empty() && page.1.is_empty() {
@@ -474,29 +481,30 @@ async fn read_workshop(there: &dyn Snapshot, digest: &mut Digest) -> Result<(), 
     }
 }
 
-fn difference(here: &Digest, there: &Digest) -> Option<&'static str> {
+/// The first kind of rows that differ.
+fn difference(source: &Digest, target: &Digest) -> Option<&'static str> {
     let pairs = [
-        (here.clock == there.clock, "clocks"),
-        (here.events == there.events, "numbers of events"),
-        (here.scopes == there.scopes, "numbers of memories"),
-        (here.entries == there.entries, "numbers of entries"),
+        (source.clock == target.clock, "clocks"),
+        (source.events == target.events, "numbers of events"),
+        (source.scopes == target.scopes, "numbers of memories"),
+        (source.entries == target.entries, "numbers of entries"),
         (
-            here.repeats == there.repeats,
+            source.repeats == target.repeats,
             "numbers of idempotency records",
         ),
-        (here.records == there.records, "numbers of records"),
+        (source.records == target.records, "numbers of records"),
         (
-            here.replaced == there.replaced,
+            source.replaced == target.replaced,
             "numbers of entries that others stand for",
         ),
         (
-            here.links == there.links,
+            source.links == target.links,
             "numbers of links between entries",
         ),
-        (here.subjects == there.subjects, "numbers of subjects"),
-        (here.actions == there.actions, "numbers of actions"),
-        (here.rules == there.rules, "numbers of rules"),
-        (here == there, "contents of rows"),
+        (source.subjects == target.subjects, "numbers of subjects"),
+        (source.actions == target.actions, "numbers of actions"),
+        (source.rules == target.rules, "numbers of rules"),
+        (source == target, "contents of rows"),
     ];
     pairs
         .into_iter()
@@ -504,13 +512,14 @@ fn difference(here: &Digest, there: &Digest) -> Option<&'static str> {
         .map(|(_, what)| what)
 }
 
-/// Whether a key may vouch for no more than one of these; none is a key that may for everything.
+/// Whether a key may vouch for no more than `ceiling`; `None` is a key that may vouch for
+/// everything.
 fn is_within(trust: Option<Trust>, ceiling: Option<Trust>) -> bool {
     ceiling.is_none_or(|most| trust.is_some_and(|trust| trust <= most))
 }
 
-/// Tenant and keys. A key that was revoked or lowered at the source since is so here, too; keys that
-/// only the target has stay.
+/// Writes tenant and keys. A key that was revoked at the source since, or whose trust was lowered,
+/// is changed at the target too; keys that only the target has stay.
 async fn publish(source: &dyn Side, target: &dyn Side, tenant: &Tenant) -> Result<(), CopyError> {
     target.directory().put_tenant(tenant).await?;
     let keys = source.directory().keys(&tenant.id).await?;
@@ -533,9 +542,9 @@ async fn publish(source: &dyn Side, target: &dyn Side, tenant: &Tenant) -> Resul
                 .await?;
         }
     }
-    let there = target.directory().keys(&tenant.id).await?;
-    let is_there = |key: &KeyRecord| {
-        let same = there.iter().find(|other| {
+    let target_keys = target.directory().keys(&tenant.id).await?;
+    let is_copied = |key: &KeyRecord| {
+        let same = target_keys.iter().find(|other| {
             (&other.id, &other.hash, &other.principal) == (&key.id, &key.hash, &key.principal)
         });
         same.is_some_and(|other| {
@@ -543,7 +552,7 @@ async fn publish(source: &dyn Side, target: &dyn Side, tenant: &Tenant) -> Resul
                 && is_within(other.trust, key.trust)
         })
     };
-    if keys.iter().all(is_there) {
+    if keys.iter().all(is_copied) {
         return Ok(());
     }
     Err(CopyError::Mismatch {

@@ -1,5 +1,6 @@
-//! Applies batches to what `load` read, and collects what `save` has to write. No statement runs in
-//! between: the order of batches, not the database, decides what a later one sees.
+//! Applies batches to the state that `load` read, and collects the rows that `save` has to write.
+//! No statement runs in between: the order of batches, not the database, decides what a later one
+//! sees.
 
 use super::load::{RecordRow, Repeat, Working};
 use super::save::{NewRecord, RunPlace, Writes};
@@ -10,7 +11,7 @@ use remem_core::sabotage;
 use remem_core::{Batch, Change, EventBody, Precondition, RecordKind, Rejection, Revision, Seq};
 use remem_store::{Committed, Outcome, StoreError};
 
-/// How many characters of an id the ordered indexes hold.
+/// The number of characters of an id that the ordered indexes hold.
 pub(super) const ID_HEAD_CHARS: usize = 100;
 
 pub(super) fn id_head(id: &str) -> &str {
@@ -19,14 +20,14 @@ pub(super) fn id_head(id: &str) -> &str {
         .map_or(id, |(end, _)| &id[..end])
 }
 
-/// Applies one batch. A refused one changes nothing: everything is checked first.
+/// Applies one batch. A refused batch changes nothing: everything is checked first.
 pub(super) fn apply<'a>(
     batch: &'a Batch,
     working: &mut Working,
     writes: &mut Writes<'a>,
 ) -> Result<Committed, StoreError> {
-    if let Some(answer) = replay(batch, working) {
-        return answer;
+    if let Some(result) = replay(batch, working) {
+        return result;
     }
     if sabotage!(
         "postgres-leases-do-not-fence",
@@ -168,7 +169,7 @@ pub(super) fn apply<'a>(
     Ok(committed)
 }
 
-/// The batch becomes a revision with its first effect: one that changes nothing leaves the clock
+/// Gives the batch its revision, at its first effect: a batch that changes nothing leaves the clock
 /// alone.
 pub(super) fn tick(batch: &Batch, working: &mut Working, before: Revision) -> Revision {
     let clock = &mut working.clock;
@@ -179,7 +180,7 @@ pub(super) fn tick(batch: &Batch, working: &mut Working, before: Revision) -> Re
     clock.revision
 }
 
-/// The run's snapshot is what this commit leaves.
+/// Opens a snapshot for the batch's run, at the revision that this commit makes.
 fn hold(
     batch: &Batch,
     working: &mut Working,
@@ -199,7 +200,8 @@ fn hold(
     Outcome::Done
 }
 
-/// What nobody can read any more is work for the purge pass.
+/// Closes the snapshot of the batch's run; removed texts that no other snapshot shows are due for
+/// the purge pass.
 fn release(batch: &Batch, working: &mut Working, writes: &mut Writes<'_>) -> Outcome {
     let Some(run) = batch.run() else {
         return Outcome::Nothing;
@@ -225,8 +227,8 @@ fn release(batch: &Batch, working: &mut Working, writes: &mut Writes<'_>) -> Out
     Outcome::Done
 }
 
-/// Writes a record, or takes it away. Its next version counts from the one that is there; a name
-/// that is free begins at 1.
+/// Writes a record, or deletes it. The version increases by one with each write; a new key begins
+/// at 1.
 fn record<'a>(
     batch: &Batch,
     working: &mut Working,
@@ -244,11 +246,11 @@ fn record<'a>(
     else {
         return Outcome::Nothing;
     };
-    let place = (*kind, key.clone());
+    let record_key = (*kind, key.clone());
     let kind = *kind;
     writes.retied.changed |= kind.is_timed();
     let Some(body) = body else {
-        if working.records.remove(&place).is_none() {
+        if working.records.remove(&record_key).is_none() {
             return Outcome::Nothing;
         }
         if kind.is_revision() {
@@ -262,16 +264,18 @@ fn record<'a>(
     }
     let version = working
         .records
-        .get(&place)
+        .get(&record_key)
         .map_or(0, |record| record.version)
         + 1;
-    // That it may be tied to it was looked at before; this batch itself may have ended it since.
+    // That the source is current was checked before; this batch itself may have removed it since.
     let source = ties
         .source
         .as_ref()
         .and_then(|source| working.entries.get(source))
         .map(|entry| (entry.scope_id, entry.row_id));
-    working.records.insert(place, RecordRow { version, source });
+    working
+        .records
+        .insert(record_key, RecordRow { version, source });
     writes.record(
         kind,
         key,
@@ -290,7 +294,7 @@ fn record<'a>(
 }
 
 fn preconditions_hold(batch: &Batch, working: &Working) -> bool {
-    let is_like = |kind: RecordKind, key: &String, wanted: &Precondition| {
+    let meets = |kind: RecordKind, key: &String, wanted: &Precondition| {
         let version = working
             .records
             .get(&(kind, key.clone()))
@@ -304,7 +308,7 @@ fn preconditions_hold(batch: &Batch, working: &Working) -> bool {
     batch
         .record_expectations()
         .iter()
-        .all(|expected| is_like(expected.kind, &expected.key, &expected.precondition))
+        .all(|expected| meets(expected.kind, &expected.key, &expected.precondition))
         && batch.changes().iter().all(|change| {
             let Change::Record {
                 kind,
@@ -315,7 +319,7 @@ fn preconditions_hold(batch: &Batch, working: &Working) -> bool {
             else {
                 return true;
             };
-            is_like(*kind, key, precondition)
+            meets(*kind, key, precondition)
                 && sabotage!(
                     "postgres-anything-is-tied-to-what-has-ended",
                     tie::holds(working, batch, change),
@@ -324,6 +328,7 @@ fn preconditions_hold(batch: &Batch, working: &Working) -> bool {
         })
 }
 
+/// Appends the event of a change to the tenant's log and to the chain.
 fn append(
     batch: &Batch,
     working: &mut Working,
@@ -369,8 +374,8 @@ fn append(
 
 fn expectations_hold(batch: &Batch, working: &Working) -> bool {
     batch.expectations().iter().all(|expected| {
-        let place = (expected.memory_ref.clone(), expected.id.clone());
-        working.entries.get(&place).is_some_and(|entry| {
+        let entry_key = (expected.memory_ref.clone(), expected.id.clone());
+        working.entries.get(&entry_key).is_some_and(|entry| {
             entry.rev_to.is_none() && entry.rev_from == expected.written_at.0.cast_signed()
         })
     })
@@ -382,37 +387,43 @@ fn fence_holds(batch: &Batch, working: &Working) -> bool {
         .is_none_or(|fence| working.fences.get(fence.pass) == Some(&fence.number))
 }
 
+/// The result of an earlier batch with the same idempotency key, if there was one.
 fn replay(batch: &Batch, working: &Working) -> Option<Result<Committed, StoreError>> {
     let key = batch.idempotency()?;
-    let found = working.repeats.get(&(key.operation.to_owned(), key.key))?;
-    if sabotage!("postgres-any-body-for-a-key", found.body != key.body, false) {
+    let stored = working.repeats.get(&(key.operation.to_owned(), key.key))?;
+    if sabotage!(
+        "postgres-any-body-for-a-key",
+        stored.body != key.body,
+        false
+    ) {
         return Some(Err(Rejection::IdempotencyMismatch.into()));
     }
-    let Some(outcomes) = outcomes_from_stored(&found.outcomes) else {
+    let Some(outcomes) = outcomes_from_stored(&stored.outcomes) else {
         return Some(Err(StoreError::Damaged(
             "an idempotency record cannot be read",
         )));
     };
     Some(Ok(Committed {
-        revision: found.revision,
-        at: found.at,
+        revision: stored.revision,
+        at: stored.at,
         outcomes,
         replayed: true,
     }))
 }
 
+/// Stores the result under the batch's idempotency key.
 fn remember(batch: &Batch, working: &mut Working, writes: &mut Writes<'_>, committed: &Committed) {
     let Some(key) = batch.idempotency() else {
         return;
     };
-    let repeat = Repeat {
+    let stored = Repeat {
         body: key.body,
         at: committed.at.max(batch.at()),
         revision: committed.revision,
         outcomes: outcomes_to_stored(&committed.outcomes),
     };
-    writes.repeat(key.operation, &key.key, &repeat);
+    writes.repeat(key.operation, &key.key, &stored);
     working
         .repeats
-        .insert((key.operation.to_owned(), key.key), repeat);
+        .insert((key.operation.to_owned(), key.key), stored);
 }

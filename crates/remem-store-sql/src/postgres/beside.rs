@@ -1,6 +1,6 @@
-//! What stands beside entries and holds texts of callers: rules, and what actions are called. Owns
-//! how the texts are read for the pass that looks for late secrets, replaced by it, and erased with
-//! their entry. May not decide what a text must become.
+//! Texts of callers that are stored beside entries: rules, and the names and references of actions.
+//! Owns how these texts are read for the pass that looks for late secrets, replaced by it, and
+//! erased with their entry. May not decide what a text must become.
 
 use super::apply::tick;
 use super::gate::{Call, Gate, Identity, Role, call};
@@ -15,7 +15,7 @@ use remem_store::{Linked, Outcome, RowCursor, Rule, StoreError};
 
 const MALFORMED: StoreError = StoreError::Damaged("a name is malformed");
 
-/// What a group does to texts that are there.
+/// The changes that a group makes to stored texts of callers.
 #[derive(Default)]
 pub(super) struct Kept {
     relinks: Relinks,
@@ -43,13 +43,14 @@ struct Rewords {
 }
 
 impl Kept {
-    /// The words of callers go with the text that they were about; that actions rested on it stays.
+    /// Blanks the names and references of an entry's actions when its text is erased; that actions
+    /// rested on the entry stays recorded.
     pub fn unlink(&mut self, (scope, row): (i64, i64)) {
         self.unlinks.0.push(scope);
         self.unlinks.1.push(row);
     }
 
-    /// What is erased is erased last: the group may have linked or replaced it before.
+    /// The statements. Texts are erased last: the group may have linked or replaced them before.
     pub fn calls<'a>(&'a self, t: &'a &'a str, add: &mut impl FnMut(bool, Call<'a>)) {
         let l = &self.relinks;
         add(
@@ -82,7 +83,7 @@ const RELINK: &str =
      FROM unnest($2::bigint[], $3::bigint[], $4::text[], $5::text[], $6::text[], $7::text[])
        AS o (scope_id, row_id, was_action, was_reference, action, reference)
      WHERE l.tenant_id = $1 AND l.scope_id = o.scope_id AND l.row_id = o.row_id AND l.action = o.was_action AND l.reference = o.was_reference";
-// A number takes the place of a reference, since two links may not be alike.
+// A number takes the place of a reference, since no two links of an entry may be the same.
 const UNLINK: &str = "UPDATE remem.action_link l SET action = '', reference = o.number
      FROM (SELECT k.scope_id, k.row_id, k.action, k.reference,
          row_number() OVER (PARTITION BY k.scope_id, k.row_id ORDER BY k.action, k.reference)::text AS number
@@ -102,6 +103,7 @@ const LINKED: &str = "SELECT e.scope_id, e.row_id, s.memory_ref, e.id, e.erased_
      JOIN remem.action_link l ON l.tenant_id = $1 AND l.scope_id = w.scope_id AND l.row_id = w.row_id
      ORDER BY e.scope_id, e.row_id, l.action, l.reference";
 
+/// Replaces the name and reference of an action, unless they changed since they were read.
 pub(super) fn relink(
     batch: &Batch,
     working: &mut Working,
@@ -119,16 +121,17 @@ pub(super) fn relink(
         return Outcome::Nothing;
     }
     tick(batch, working, before);
-    let kept = &mut writes.workshop.beside.relinks;
-    kept.scope.push(row.0);
-    kept.row.push(row.1);
-    kept.was_action.push(key.2);
-    kept.was_reference.push(key.3);
-    kept.action.push(action.action.clone());
-    kept.reference.push(action.reference.clone());
+    let columns = &mut writes.workshop.beside.relinks;
+    columns.scope.push(row.0);
+    columns.row.push(row.1);
+    columns.was_action.push(key.2);
+    columns.was_reference.push(key.3);
+    columns.action.push(action.action.clone());
+    columns.reference.push(action.reference.clone());
     Outcome::Done
 }
 
+/// Replaces the text of a rule, unless it changed since it was read.
 pub(super) fn reword(
     batch: &Batch,
     working: &mut Working,
@@ -143,12 +146,12 @@ pub(super) fn reword(
     }
     tick(batch, working, before);
     let at = working.clock.at.0;
-    let kept = &mut writes.workshop.beside.rewords;
-    kept.world.push(key.0);
-    kept.id.push(key.1);
-    kept.was.push(was.0.clone());
-    kept.body.push(body.as_str().to_owned());
-    kept.at.push(at);
+    let columns = &mut writes.workshop.beside.rewords;
+    columns.world.push(key.0);
+    columns.id.push(key.1);
+    columns.was.push(was.0.clone());
+    columns.body.push(body.as_str().to_owned());
+    columns.at.push(at);
     Outcome::Done
 }
 
@@ -198,25 +201,25 @@ impl Gate {
                 &[&t, &after.0, &after.1, &limit],
             )
             .await?;
-        let mut found: Vec<Linked> = Vec::new();
+        let mut linked_entries: Vec<Linked> = Vec::new();
         for row in &rows {
-            let place = RowCursor(get(row, 0)?, get(row, 1)?);
+            let cursor = RowCursor(get(row, 0)?, get(row, 1)?);
             let action = ActionText {
                 action: get(row, 5)?,
                 reference: get(row, 6)?,
             };
-            if let Some(last) = found.last_mut().filter(|last| last.row == place) {
+            if let Some(last) = linked_entries.last_mut().filter(|last| last.row == cursor) {
                 last.actions.push(action);
                 continue;
             }
-            found.push(Linked {
-                row: place,
+            linked_entries.push(Linked {
+                row: cursor,
                 memory_ref: MemoryRef::parse(get(row, 2)?).ok_or(MALFORMED)?,
                 id: EntryId::parse(get(row, 3)?).ok_or(MALFORMED)?,
                 is_erased: get(row, 4)?,
                 actions: vec![action],
             });
         }
-        Ok(found)
+        Ok(linked_entries)
     }
 }

@@ -1,4 +1,4 @@
-//! Rows to be written, column by column: what `unnest` takes.
+//! The rows to be written, column by column, as `unnest` takes them.
 
 use super::gate::{Call, call};
 use super::load::Working;
@@ -17,7 +17,7 @@ pub(super) struct Scopes {
 }
 
 impl Scopes {
-    /// The memories of the working set that changed: those that are new, or the others.
+    /// The memories that the group changed: only new ones, or only the others.
     pub fn of(working: &Working, new: bool) -> Scopes {
         let mut scopes = Scopes::default();
         for (memory_ref, scope) in working
@@ -36,7 +36,7 @@ impl Scopes {
     }
 }
 
-/// Rows of `record` or `review` as columns: those to write, and the names of those to take away.
+/// Rows of `record` or `review` as columns: those to write, and the names of those to delete.
 #[derive(Default)]
 pub(super) struct Records {
     pub kind: Vec<&'static str>,
@@ -53,7 +53,7 @@ pub(super) struct Records {
 }
 
 impl Records {
-    /// Those that are inert, or the others.
+    /// The records under review, or all others.
     pub fn of(writes: &Writes<'_>, inert: bool) -> Records {
         let mut records = Records::default();
         for ((kind, key), record) in writes
@@ -73,14 +73,14 @@ impl Records {
             records.body.push(record.body.clone());
             records.due.push(record.due);
             records.topic.push(record.topic.clone());
-            records.scope.push(record.source.map(|place| place.0));
-            records.row.push(record.source.map(|place| place.1));
+            records.scope.push(record.source.map(|source| source.0));
+            records.row.push(record.source.map(|source| source.1));
         }
         records
     }
 }
 
-/// Rows of `entry` as columns.
+/// New rows of `entry` as columns.
 pub(super) struct Entries<'a> {
     pub scope: Vec<i64>,
     pub row: Vec<i64>,
@@ -229,7 +229,7 @@ impl<'a> Entries<'a> {
     }
 }
 
-/// What becomes of rows of `entry`, as columns.
+/// Changes of rows of `entry` other than their texts, as columns.
 #[derive(Default)]
 pub(super) struct States {
     pub scope: Vec<i64>,

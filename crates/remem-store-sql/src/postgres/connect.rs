@@ -1,5 +1,5 @@
-//! From a URL to connections: parameters, encryption, the settings that every session has, the
-//! pools.
+//! Turns a database URL into connections: parameters, encryption, the settings of every session,
+//! the pools.
 //!
 //! Encryption: `sslmode=disable` none; `prefer` (the default) encrypts if the server offers it,
 //! without looking at its certificate; `require`, `verify-ca` and `verify-full` demand a
@@ -22,46 +22,48 @@ use tokio_postgres::tls::MakeTlsConnect;
 use tokio_postgres::{Client, Config, Connection, Socket};
 use tokio_postgres_rustls::MakeRustlsConnect;
 
-/// How long a connection outside the pools (for the monitor, for a look before the start, for
-/// `migrate`) may take to open, handshake and password check included. As generous as a pass that
-/// waits: a server that is slow is not one that is gone.
+/// The longest time to open a connection outside the pools (of the monitor, of the check before the
+/// start, of `migrate`), handshake and password check included. As generous as the wait of a pass:
+/// a server that is slow is not one that is gone.
 const CONNECT_WITHIN: Duration = Duration::from_secs(60);
-/// How long the first packets of such a connection may stay unanswered, unless the URL says
+/// The longest time for the first packets of such a connection to be answered, unless the URL says
 /// `connect_timeout`. The server's kernel answers them, however busy its processes are; silence
-/// means that nobody is there, and another attempt finds out sooner when somebody is again.
+/// means that no server is there, and with a short limit the next attempt notices sooner when it is
+/// back.
 const REACHED_WITHIN: Duration = Duration::from_secs(2);
 
-/// Bounds on what one session may hold up: a lock that another one waits for, a transaction that
-/// its node forgot. `synchronous_commit` is named so that a default of the server cannot take away
-/// what an answer promises. No statement here is long enough to be worth compiling, whatever the
-/// planner's costs say.
+/// Settings of every session. The first two limit how long one session can block others: by a lock
+/// that another one waits for, or by a transaction that its node forgot. `synchronous_commit` is
+/// set so that a default of the server cannot weaken the durability that an acknowledgement
+/// promises. `jit` is off because no statement here runs long enough to be worth compiling,
+/// whatever the planner's costs say.
 const SESSION: &str = "SET lock_timeout = '3s'; SET idle_in_transaction_session_timeout = '5s'; SET synchronous_commit = on; SET TIME ZONE 'UTC'; SET jit = off; SET hnsw.iterative_scan = relaxed_order; SET hnsw.ef_search = 400";
 
-/// What is wrong with a database URL. Never echoes it: it may hold a password.
+/// The errors of a database URL. They never repeat it: it may hold a password.
 #[derive(Debug, thiserror::Error)]
 pub enum UrlError {
-    /// Not a URL of this kind.
+    /// The text is not a valid URL of PostgreSQL.
     #[error("the database URL is not valid: {0}")]
     Malformed(String),
-    /// `sslrootcert` cannot be used.
+    /// The file of `sslrootcert` cannot be read.
     #[error("the certificates of sslrootcert cannot be read")]
     Certificates,
-    /// The TLS library refused.
+    /// The TLS library refused the settings.
     #[error("encryption cannot be set up: {0}")]
     Tls(String),
 }
 
-/// Where to connect, and how.
+/// The address, login and encryption of a database.
 #[derive(Clone)]
 pub struct Target {
     pub(super) config: Config,
     pub(super) tls: MakeRustlsConnect,
-    /// The role that a session takes on when it starts, if not that of its login.
+    /// The role that a session switches to when it starts, if not that of its login.
     role: Option<String>,
 }
 
 impl Target {
-    /// Reads a database URL.
+    /// Parses a database URL.
     pub fn parse(url: &str) -> Result<Target, UrlError> {
         if !["postgres://", "postgresql://"]
             .iter()
@@ -93,7 +95,7 @@ impl Target {
         })
     }
 
-    /// The database's name.
+    /// The name of the database.
     #[must_use]
     pub fn database(&self) -> String {
         self.config
@@ -103,7 +105,7 @@ impl Target {
             .to_owned()
     }
 
-    /// The same place as another role, from the first statement on.
+    /// The same database with sessions that switch to another role, from the first statement on.
     #[must_use]
     pub fn as_role(&self, role: &str) -> Target {
         let mut target = self.clone();
@@ -120,13 +122,13 @@ impl Target {
         target
     }
 
-    /// The role that every session must act as; `None` if the URL leaves it to the machine.
+    /// The role that every session must have; `None` if the URL leaves the user to the environment.
     pub(super) fn user(&self) -> Option<&str> {
         self.role.as_deref().or(self.config.get_user())
     }
 
-    /// Up to `size` connections, in which no statement takes longer than `deadline`. How long a
-    /// caller waits for one, and for one to be opened, is `connections`' to say.
+    /// A pool of up to `size` connections, in which no statement takes longer than `deadline`. How
+    /// long a caller waits for a connection to be free or opened is decided in `connections`.
     pub(super) fn pool(&self, size: usize, deadline: Duration) -> Result<Pool, StoreError> {
         let manager = ManagerConfig {
             recycling_method: RecyclingMethod::Fast,
@@ -164,7 +166,7 @@ impl Target {
         .map_err(|e| StoreError::Unavailable(Box::new(e)))
     }
 
-    /// A connection of its own, with the task that drives it.
+    /// Opens a connection outside the pools, with the task that drives it.
     pub(super) async fn connect(&self) -> Result<(Client, Driver), StoreError> {
         let mut config = self.config.clone();
         if config.get_connect_timeout().is_none() {
@@ -177,13 +179,13 @@ impl Target {
     }
 }
 
-/// What is said of a session that acts as another role than it asked for.
+/// The error text for a session that has another role than it asked for.
 pub(super) const WRONG_ROLE: &str = "a database session acts as another role than it asked for: \
      a connection pooler that drops start-up options stands between remem and PostgreSQL; \
      connect to PostgreSQL itself, or have the pooler keep `options`";
 
-/// Whether a session acts as that role. A pooler that drops start-up options drops the role with
-/// them: passes would then act with the rights of requests, see nothing, and erase nothing.
+/// Whether a session has this role. A pooler that drops start-up options drops the role with them:
+/// passes would then have the rights of requests, see no rows, and erase nothing.
 pub(super) async fn acts_as(
     client: &Client,
     user: Option<&str>,
@@ -202,20 +204,21 @@ pub(super) async fn acts_as(
     ))
 }
 
-/// What moves the bytes of one connection.
+/// The task that moves the bytes of one connection.
 pub(super) type Driver = Connection<Socket, <MakeRustlsConnect as MakeTlsConnect<Socket>>::Stream>;
 
-/// The driver's texts name the parameter that is wrong, never its value.
+/// The driver's own message, which names the parameter that is wrong, never its value.
 fn reason(error: &tokio_postgres::Error) -> String {
     std::error::Error::source(error).map_or_else(|| error.to_string(), ToString::to_string)
 }
 
-/// Takes out what the driver does not know: `sslmode=verify-…` and `sslrootcert`.
+/// Removes the parameters that the driver does not know: `sslmode=verify-…` and `sslrootcert`.
+/// Returns the rest of the URL, whether to verify, and the certificate file.
 fn split_parameters(url: &str) -> (String, bool, Option<String>) {
-    let Some((place, query)) = url.split_once('?') else {
+    let Some((address, query)) = url.split_once('?') else {
         return (url.to_owned(), false, None);
     };
-    let mut kept = Vec::new();
+    let mut other_pairs = Vec::new();
     let mut verify = false;
     let mut ca = None;
     for pair in query.split('&') {
@@ -228,11 +231,15 @@ fn split_parameters(url: &str) -> (String, bool, Option<String>) {
                         .replace("%20", " "),
                 )
             }
-            _ => kept.push(pair),
+            _ => other_pairs.push(pair),
         }
     }
-    let question = if kept.is_empty() { "" } else { "?" };
-    (format!("{place}{question}{}", kept.join("&")), verify, ca)
+    let separator = if other_pairs.is_empty() { "" } else { "?" };
+    (
+        format!("{address}{separator}{}", other_pairs.join("&")),
+        verify,
+        ca,
+    )
 }
 
 fn encryption(verify: bool, ca: Option<&str>) -> Result<ClientConfig, UrlError> {
@@ -264,7 +271,8 @@ fn encryption(verify: bool, ca: Option<&str>) -> Result<ClientConfig, UrlError> 
         .with_no_client_auth())
 }
 
-/// For `sslmode=prefer`, which also accepts no encryption at all: against someone who only listens.
+/// Accepts any certificate. For `sslmode=prefer`, which also accepts no encryption at all: protects
+/// only against passive listeners.
 #[derive(Debug)]
 struct Unverified(Arc<CryptoProvider>);
 

@@ -1,9 +1,10 @@
-//! Gets a connection for a transaction: who waits for one, until when, and who is refused at once.
+//! Gets a connection for a transaction: decides which callers wait, until when, and which are
+//! refused at once.
 //!
 //! A caller waits until its request's deadline. Opening a connection is part of that wait and has
-//! no bound of its own, so that a slow handshake fails nobody who still has time. Requests of one
-//! tenant that wait are bounded in number, those that have a connection are a share of the pool,
-//! and while the monitor says that the database is down nobody waits.
+//! no bound of its own, so that a slow handshake fails no request that still has time. The number
+//! of requests of one tenant that wait is bounded, those that have a connection are a share of the
+//! pool, and while the monitor says that the database is down no caller waits.
 
 use super::error::{DatabaseError, no_connection, unavailable};
 use super::gate::Role;
@@ -15,35 +16,35 @@ use remem_store::{StoreError, deadline};
 use std::time::Duration;
 use tokio::time::{Instant, timeout_at};
 
-/// Takes a place in the pool only if one is free.
+/// Takes a connection from the pool only if one is free.
 const IF_FREE: Timeouts = Timeouts {
     wait: Some(Duration::ZERO),
     create: None,
     recycle: None,
 };
 
-/// Waits for a place in the pool. The caller's deadline is outside.
+/// Waits for a connection of the pool. The caller's deadline is applied outside.
 const WHEN_FREE: Timeouts = Timeouts {
     wait: None,
     create: None,
     recycle: None,
 };
 
-/// The pools of a node and the line in front of them.
+/// The pools of a node and the queue in front of them.
 pub(crate) struct Connections {
     pub app: Pool,
     pub worker: Pool,
     pub reviewer: Pool,
     pub health: HealthReport,
     pub waiters: Waiters,
-    /// What one account may have of the application's pool.
+    /// The limit of one account's use of the application's pool.
     pub shares: Shares,
-    /// How long anybody waits, whether or not there is a request with a deadline.
+    /// The longest wait of any caller, whether or not its request has a deadline.
     pub wait: Duration,
 }
 
 impl Connections {
-    /// A connection of a role. A request waits for it on an account.
+    /// A connection of a role. The wait of a request is charged to its account.
     pub async fn get(
         &self,
         role: Role,
@@ -63,7 +64,7 @@ impl Connections {
                 limit
             )
         });
-        // Passes and streams are few, and bounded elsewhere: they are on no account.
+        // Passes and streams are few, and bounded elsewhere: they have no account.
         let account = account.filter(|_| request.is_some());
         tokio::select! {
             biased;
@@ -92,8 +93,8 @@ impl Connections {
             && sabotage!("postgres-one-tenant-has-the-pool", !share.is_free(), false)
         {
             waiter = Some(wait_in_line()?);
-            let free = timeout_at(until, share.take()).await;
-            free.map_err(|_| refused("deadline", StoreError::Busy))?;
+            let permit = timeout_at(until, share.take()).await;
+            permit.map_err(|_| refused("deadline", StoreError::Busy))?;
         }
         let if_free = Timeouts {
             create: sabotage!(
@@ -105,8 +106,8 @@ impl Connections {
         };
         match timeout_at(until, pool.timeout_get(&if_free)).await {
             Ok(Err(PoolError::Timeout(TimeoutType::Wait))) => {}
-            Ok(got) => {
-                let object = got.map_err(no_connection)?;
+            Ok(result) => {
+                let object = result.map_err(no_connection)?;
                 return Ok(Connection { object, share });
             }
             Err(_) => return Err(refused("deadline", unavailable(DatabaseError::Deadline))),
@@ -114,11 +115,11 @@ impl Connections {
         if waiter.is_none() {
             waiter = Some(wait_in_line()?);
         }
-        let got = timeout_at(until, pool.timeout_get(&WHEN_FREE)).await;
+        let result = timeout_at(until, pool.timeout_get(&WHEN_FREE)).await;
         drop(waiter);
-        match got {
-            Ok(got) => {
-                let object = got.map_err(no_connection)?;
+        match result {
+            Ok(result) => {
+                let object = result.map_err(no_connection)?;
                 Ok(Connection { object, share })
             }
             Err(_) => Err(refused("deadline", StoreError::Busy)),
@@ -126,26 +127,26 @@ impl Connections {
     }
 }
 
-/// A connection, and the place in its account's share that it takes.
+/// A connection, with the permit of its account's share.
 pub(crate) struct Connection {
     object: Object,
     share: Option<Share>,
 }
 
 impl Connection {
-    /// What statements are sent on.
+    /// The client that statements are sent on.
     pub fn object(&self) -> &Object {
         &self.object
     }
 
-    /// Closes it rather than giving it back.
+    /// Closes the connection instead of returning it to the pool.
     pub fn discard(self) {
         drop(Object::take(self.object));
         drop(self.share);
     }
 }
 
-/// Counts a caller that gets no connection.
+/// Counts a caller that gets no connection, and returns its error.
 fn refused(reason: &'static str, error: StoreError) -> StoreError {
     metrics::counter!("remem_database_refused_total", "reason" => reason).increment(1);
     error

@@ -1,6 +1,6 @@
-//! A page of copied entries (see `crate::copy`): one transaction that looks what is there, and
-//! writes the rest with its tags, search index and counters, by the statements that a commit uses.
-//! Two copies at once take turns, page by page.
+//! Writes a page of copied entries (see `crate::copy`): one transaction that looks up the entries
+//! that exist already, and writes the others with their tags, search index and counters, by the
+//! statements that a commit uses. Two copies that run at once lock each other out, page by page.
 
 use super::columns::{Entries, Records, Rewrites, Scopes, Snapshots, States};
 use super::gate::{Call, Failed, Gate, Identity, Role, call};
@@ -15,13 +15,14 @@ use std::collections::HashMap;
 use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
 
-/// Plans are made anew, because tables that are being filled outgrow them; large pages may take
-/// their time.
+/// Plans are made for each execution, because tables that are being filled outgrow cached ones;
+/// large pages may need long.
 const BEGIN: &str = "BEGIN; SET LOCAL statement_timeout = '5min'; SET LOCAL idle_in_transaction_session_timeout = '5min';
      SET LOCAL lock_timeout = '5min'; SET LOCAL plan_cache_mode = force_custom_plan";
 const TAKE_TURNS: &str = "SELECT pg_advisory_xact_lock(hashtextextended('remem copy ' || $1, 0))";
-/// Rules may have come and gone since: the text itself is compared (its hash is null once it is
-/// erased), not only what it was held against.
+/// Finds the entries of a page that exist already, and their differences. The redaction rules may
+/// have changed and changed back since: the text itself is compared (its hash is null once it is
+/// erased), not only the fingerprint of the rules that it was scanned with.
 const THERE: &str = "SELECT e.scope_id, e.id_hash, e.row_id, e.erased_at IS NOT NULL, o.moved, o.other,
        CASE WHEN o.other THEN e.content ELSE ''::bytea END, CASE WHEN o.other THEN e.tags ELSE '[]' END,
        CASE WHEN e.removed_reason = 'superseded' AND w.removed_reason = 'superseded' THEN e.replaced_by END
@@ -35,8 +36,8 @@ const THERE: &str = "SELECT e.scope_id, e.id_hash, e.row_id, e.erased_at IS NOT 
        (w.rev_from, w.rev_to, w.removed_reason, w.removed_by_run, w.support, w.valid_at, w.invalid_at, w.ended_at, w.evidence)
        IS DISTINCT FROM (e.rev_from, e.rev_to, e.removed_reason, e.removed_by_run, e.support, e.valid_at, e.invalid_at, e.ended_at,
          e.evidence) AS moved) o";
-/// Its window may have moved to where another one is that moves only with a later page. It comes
-/// back when all entries are there.
+/// An entry's window may have moved to where another one is that moves only with a later page, and
+/// a slot may have one entry at any instant. The slot is restored when all entries are copied.
 const UNSLOT: &str = "UPDATE remem.entry e SET slot = NULL FROM unnest($2::bigint[], $3::bigint[]) AS o (scope_id, row_id)
      WHERE e.tenant_id = $1 AND e.scope_id = o.scope_id AND e.row_id = o.row_id AND e.slot IS NOT NULL";
 const COUNTERS: &str = "SELECT scope_id, documents, words, next_row FROM remem.scope WHERE tenant_id = $1 AND scope_id = ANY($2)";
@@ -53,18 +54,19 @@ const INSERT: &str = "INSERT INTO remem.entry (tenant_id, scope_id, row_id, id, 
 
 type IdHash = [u8; 16];
 
-/// An entry that the target has.
+/// An entry that exists in the target.
 struct There {
     row_id: i64,
     erased: bool,
-    /// At the source it came to an end since, or came back, or speaks for more.
+    /// Whether it was removed, revived or merged at the source since.
     moved: bool,
-    /// The source has erased it, holds another text, or the same by other rules.
+    /// Whether the source has erased it, holds another text, or the same text scanned with other
+    /// rules.
     other: bool,
-    /// Only then.
+    /// The stored text, loaded only if `text_differs`.
     content: Vec<u8>,
     tags: Vec<String>,
-    /// What stands for it, if that is final.
+    /// The row that replaced it, if that is final.
     by: Option<i64>,
 }
 
@@ -75,7 +77,7 @@ struct Counters {
     next_row: i64,
 }
 
-/// What a page changes.
+/// The changes that a page makes.
 #[derive(Default)]
 struct Changes<'a> {
     new: Vec<(i64, IdHash, &'a EntryRow)>,
@@ -83,6 +85,7 @@ struct Changes<'a> {
     counters: HashMap<i64, Counters>,
 }
 
+/// Copies a page of entries.
 pub(crate) async fn put_entries(
     gate: &Gate,
     tenant: &TenantId,
@@ -124,17 +127,17 @@ pub(crate) async fn put_entries(
         &name, &scopes, &ids, &scans, texts.0, texts.1, texts.2, ends.0, ends.1, ends.2, ends.3,
         ends.4, window.0, window.1, window.2, window.3,
     ];
-    let look = call(THERE, &values);
+    let find_existing = call(THERE, &values);
     let calls = vec![
         call(TAKE_TURNS, &[&name]),
-        look,
+        find_existing,
         call(COUNTERS, &[&name, &scopes]),
     ];
-    let (transaction, answers) = gate
+    let (transaction, results) = gate
         .open(BEGIN, Role::App, Identity::keeper(tenant), calls)
         .await?;
     let mut changes = Changes::default();
-    for row in &answers[2] {
+    for row in &results[2] {
         changes.counters.insert(
             get(row, 0)?,
             Counters {
@@ -144,7 +147,7 @@ pub(crate) async fn put_entries(
             },
         );
     }
-    let there = answers[1]
+    let there = results[1]
         .iter()
         .map(there)
         .collect::<Result<HashMap<_, _>, StoreError>>()?;
@@ -223,8 +226,9 @@ impl<'a> Changes<'a> {
         Ok(())
     }
 
-    /// An earlier copy brought the text, and at the source it was taken away, erased, redacted or
-    /// brought back since. What stands for it is written when all entries are there.
+    /// Applies changes at the source to an entry that an earlier copy brought: it was removed,
+    /// erased, redacted or revived since. The row that replaces it is written when all entries are
+    /// copied.
     fn change(&mut self, row: &'a EntryRow, old: &There) {
         if old.moved {
             let state = State {
@@ -252,7 +256,7 @@ impl<'a> Changes<'a> {
             tags: row.tags.clone(),
             metadata: row.metadata.clone(),
             world: row.world.clone(),
-            slot: None, // it may only move when all windows have
+            slot: None, // restored when all windows are copied
             interaction: row.interaction.clone(),
         };
         self.index.rewrites.insert((row.scope_id, old.row_id), text);
@@ -265,8 +269,8 @@ impl<'a> Changes<'a> {
             self.index
                 .untag(row.scope_id, old.row_id, &old.tags, row.created_at, &row.id);
             self.index.erasure(row.scope_id, old.row_id, at);
-            let place = (row.scope_id, old.row_id);
-            self.index.workshop.beside.unlink(place);
+            let row_key = (row.scope_id, old.row_id);
+            self.index.workshop.beside.unlink(row_key);
             return;
         }
         let new = terms::words(&row.content);
@@ -319,7 +323,7 @@ struct Columns<'a> {
     ended_at: Vec<Option<i64>>,
     trust: Vec<&'a str>,
     evidence: Vec<&'a str>,
-    /// Entries that lose their slot for now.
+    /// Entries that lose their slot until all are copied.
     moved: (Vec<i64>, Vec<i64>),
     counters: [Vec<i64>; 4],
 }

@@ -1,5 +1,5 @@
-//! Tenants and keys in PostgreSQL. Read on every request, so what was found is kept for a moment:
-//! until another node says that something changed, and never longer than a second.
+//! Tenants and keys in PostgreSQL. They are read on every request, so they are cached briefly:
+//! until another node announces a change, and never longer than a second.
 
 use super::gate::{Identity, Role, call};
 use super::monitor;
@@ -17,41 +17,42 @@ use std::time::Duration;
 use tokio::time::Instant;
 use tokio_postgres::Row;
 
-/// Longest time that a key can outlive its revocation on another node, should the notification be
-/// lost.
+/// The longest time that a key can outlive its revocation on another node, should the notification
+/// be lost.
 const KEPT_FOR: Duration = Duration::from_secs(1);
-/// Keys and tenants kept in mind.
+/// The most keys, and the most tenants, in the cache.
 const KEPT_MAX: usize = 10_000;
 
-/// Tenants and keys.
+/// The directory of tenants and keys.
 pub struct PostgresDirectory {
     shared: Arc<Shared>,
     keys: Kept<KeyHash, KeyRecord>,
     tenants: Kept<TenantId, Tenant>,
 }
 
-/// What was found, as of which version of the directory, and until when that may be believed.
+/// A cache: values with the version of the directory that they were read from, and the instant
+/// until which they may be used.
 struct Kept<K, V>(Mutex<HashMap<K, (u64, Instant, V)>>);
 
 impl<K: std::hash::Hash + Eq + Clone, V: Clone> Kept<K, V> {
     fn find(&self, shared: &Shared, key: &K) -> Option<V> {
-        // Without the monitor's connection nobody would tell of a change.
+        // Without the monitor's connection this node would not learn of a change.
         if !shared.health().is_answering() {
             return None;
         }
-        let kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let (version, until, value) = kept.get(key)?;
+        let cached = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let (version, until, value) = cached.get(key)?;
         (*version == shared.directory_version.load(Ordering::SeqCst) && Instant::now() < *until)
             .then(|| value.clone())
     }
 
-    /// `version` is that of before the value was read.
+    /// Stores a value; `version` is the directory's version before the value was read.
     fn keep(&self, version: u64, key: &K, value: &V) {
-        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if kept.len() >= KEPT_MAX {
-            kept.clear();
+        let mut cached = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if cached.len() >= KEPT_MAX {
+            cached.clear();
         }
-        kept.insert(
+        cached.insert(
             key.clone(),
             (version, Instant::now() + KEPT_FOR, value.clone()),
         );
@@ -71,21 +72,21 @@ impl PostgresDirectory {
         self.shared.directory_version.load(Ordering::SeqCst)
     }
 
-    /// Runs a change and tells the other nodes in the same transaction. Answers how the change's
-    /// `RETURNING` looks.
+    /// Runs a change and notifies the other nodes in the same transaction. Returns the rows of the
+    /// change's `RETURNING`.
     async fn change(
         &self,
         who: Identity<'_>,
         change: super::gate::Call<'_>,
     ) -> Result<Vec<Row>, StoreError> {
-        let tell = call("SELECT pg_notify($1, '')", &[&monitor::DIRECTORY]);
-        let mut answers = self
+        let notify = call("SELECT pg_notify($1, '')", &[&monitor::DIRECTORY]);
+        let mut results = self
             .shared
             .gate
-            .write(Role::App, who, vec![change, tell])
+            .write(Role::App, who, vec![change, notify])
             .await?;
         self.shared.directory_version.fetch_add(1, Ordering::SeqCst);
-        Ok(answers.remove(0))
+        Ok(results.remove(0))
     }
 }
 

@@ -1,4 +1,5 @@
-//! Changes of entries: put, rewrite, take away, erase. What is indexed here is unindexed here.
+//! Changes of entries: put, rewrite, remove, erase. Postings and tags are added and removed here
+//! too.
 
 use super::apply::tick;
 use super::load::{EntryRow, ScopeRow, Working};
@@ -11,6 +12,7 @@ use remem_core::{Admitted, Batch, EntryId, MemoryRef, Revision, Tier};
 use remem_store::Outcome;
 use serde_json::Value;
 
+/// Stores a new entry. An imported entry whose id exists already is skipped.
 pub(super) fn put<'a>(
     batch: &'a Batch,
     working: &mut Working,
@@ -19,13 +21,13 @@ pub(super) fn put<'a>(
     before: Revision,
 ) -> Outcome {
     let memory_ref = &admitted.scope().memory_ref;
-    let place = (memory_ref.clone(), id.clone());
-    if admitted.origin().is_some() && working.entries.contains_key(&place) {
+    let entry_key = (memory_ref.clone(), id.clone());
+    if admitted.origin().is_some() && working.entries.contains_key(&entry_key) {
         return Outcome::Nothing;
     }
     let revision = tick(batch, working, before).0.cast_signed();
-    let given = admitted.origin().and_then(|origin| origin.created_at);
-    let created_at = given.map_or(working.clock.at, |t| t.min(working.clock.at));
+    let original = admitted.origin().and_then(|origin| origin.created_at);
+    let created_at = original.map_or(working.clock.at, |t| t.min(working.clock.at));
     let content = admitted.content();
     let tags = admitted.tags().collect::<Vec<_>>();
     let words = terms::words(content);
@@ -84,7 +86,7 @@ pub(super) fn put<'a>(
         .subjects()
         .iter()
         .for_each(|subject| writes.subject(scope_id, row_id, subject));
-    working.entries.insert(place, row);
+    working.entries.insert(entry_key, row);
     Outcome::Stored {
         id: id.clone(),
         created_at,
@@ -108,8 +110,8 @@ fn scope_or_create<'w>(working: &'w mut Working, memory_ref: &MemoryRef) -> &'w 
     scope
 }
 
-/// Takes an entry away. Its text goes at once, unless a run reads a snapshot: then the purge pass
-/// erases it when the last such run has ended. Time is not held up by anybody.
+/// Removes an entry. Its text is erased at once, unless a run reads a snapshot that shows it: then
+/// the purge pass erases it when the last such run has ended. An expired text is erased even then.
 pub(super) fn remove(
     batch: &Batch,
     working: &mut Working,
@@ -118,15 +120,16 @@ pub(super) fn remove(
     reason: &'static str,
     before: Revision,
 ) -> Outcome {
-    let place = (memory_ref.clone(), id.clone());
+    let entry_key = (memory_ref.clone(), id.clone());
     let Some(entry) = working
         .entries
-        .get(&place)
+        .get(&entry_key)
         .filter(|entry| entry.rev_to.is_none())
     else {
         return Outcome::Nothing;
     };
-    // Deleting ends what a reader could still see; the purge pass ends what none can see any more.
+    // A delete removes an entry that readers can still see; the purge pass removes one that has
+    // expired.
     let ended = entry.expires_at.is_some_and(|end| end <= batch.at().0);
     if ended != (reason == "expired") {
         return Outcome::Nothing;
@@ -134,7 +137,7 @@ pub(super) fn remove(
     let revision = tick(batch, working, before).0.cast_signed();
     let at = working.clock.at.0;
     let mut held = false;
-    if let Some(entry) = working.entries.get_mut(&place) {
+    if let Some(entry) = working.entries.get_mut(&entry_key) {
         held = entry.linked;
         entry.end(batch, revision, at, if held { "held" } else { reason });
         writes.state(entry);
@@ -166,7 +169,7 @@ pub(super) fn remove(
         ) || working.snapshots.values().all(|held| *held >= revision),
         working.snapshots.values().all(|held| *held >= revision)
     ) {
-        erase(batch, working, writes, &place, false);
+        erase(batch, working, writes, &entry_key, false);
     } else {
         working.first_ended = Some(
             working
@@ -177,29 +180,29 @@ pub(super) fn remove(
     Outcome::Removed
 }
 
-/// Erases what was only taken away before.
+/// Erases the text of an entry that was removed earlier, if no snapshot shows it any more.
 pub(super) fn erase_ended(
     batch: &Batch,
     working: &mut Working,
     writes: &mut Writes<'_>,
     (memory_ref, id): (&MemoryRef, &EntryId),
 ) -> Outcome {
-    let place = (memory_ref.clone(), id.clone());
+    let entry_key = (memory_ref.clone(), id.clone());
     let oldest = working
         .snapshots
         .values()
         .min()
         .copied()
         .unwrap_or(i64::MAX);
-    let spent = |entry: &EntryRow| {
+    let is_kept_for_snapshots = |entry: &EntryRow| {
         matches!(
             entry.reason.as_deref(),
             Some("deleted" | "compacted" | "closed")
         )
     };
-    let free = |entry: &EntryRow| {
+    let is_erasable = |entry: &EntryRow| {
         !entry.erased
-            && spent(entry)
+            && is_kept_for_snapshots(entry)
             && entry.rev_to.is_some_and(|end| {
                 end <= sabotage!(
                     "postgres-text-is-erased-before-the-last-reader-has-gone",
@@ -208,26 +211,26 @@ pub(super) fn erase_ended(
                 )
             })
     };
-    if !working.entries.get(&place).is_some_and(free) {
+    if !working.entries.get(&entry_key).is_some_and(is_erasable) {
         return Outcome::Nothing;
     }
     sabotage!(
         "postgres-text-stays-after-the-last-reader-has-gone",
-        erase(batch, working, writes, &place, false)
+        erase(batch, working, writes, &entry_key, false)
     );
     Outcome::Removed
 }
 
-/// The text goes everywhere: from the row (which stays as a skeleton), the tags, the search index.
-/// What was merged into it goes with it, unless it is spared.
+/// Erases an entry's text everywhere: from the row (which remains without content), the tags, the
+/// search index. The texts that were merged into it are erased with it, unless `spare_merged`.
 pub(super) fn erase(
     batch: &Batch,
     working: &mut Working,
     writes: &mut Writes<'_>,
-    place: &(MemoryRef, EntryId),
+    entry_key: &(MemoryRef, EntryId),
     spare_merged: bool,
 ) {
-    let Some(entry) = working.entries.get_mut(place) else {
+    let Some(entry) = working.entries.get_mut(entry_key) else {
         return;
     };
     entry.erased = true;
@@ -251,13 +254,13 @@ pub(super) fn erase(
         "postgres-records-outlive-their-source",
         tie::untie(working, writes, row)
     );
-    let Some(entry) = working.entries.get_mut(place) else {
+    let Some(entry) = working.entries.get_mut(entry_key) else {
         return;
     };
     let content = std::mem::take(&mut entry.content);
     let tags = std::mem::take(&mut entry.tags);
     let words = terms::words(&String::from_utf8_lossy(&content));
-    if let Some(scope) = working.scopes.get_mut(&place.0) {
+    if let Some(scope) = working.scopes.get_mut(&entry_key.0) {
         scope.documents -= 1;
         scope.words -= i64::from(words.total);
         scope.changed = true;
@@ -271,7 +274,7 @@ pub(super) fn erase(
         entry.row_id,
         &tag_list(&tags),
         entry.created_at,
-        place.1.as_str(),
+        entry_key.1.as_str(),
     );
     writes.erasure(row.0, row.1, working.clock.at.max(batch.at()).0);
     if entry.stands_for_others {
@@ -279,17 +282,18 @@ pub(super) fn erase(
     }
 }
 
-/// The entry under another text. An unchanged text only learns which rules it was held against.
+/// Replaces the text of an entry by its redacted form. If the text is unchanged, only the
+/// fingerprint of the rules that it was scanned with (`scan`) is updated.
 pub(super) fn rewrite(
     working: &mut Working,
     writes: &mut Writes<'_>,
     id: &EntryId,
     admitted: &Admitted,
 ) -> Outcome {
-    let place = (admitted.scope().memory_ref.clone(), id.clone());
+    let entry_key = (admitted.scope().memory_ref.clone(), id.clone());
     let Some(entry) = working
         .entries
-        .get_mut(&place)
+        .get_mut(&entry_key)
         .filter(|entry| !entry.erased)
     else {
         return Outcome::Nothing;
@@ -341,7 +345,7 @@ pub(super) fn rewrite(
     entry.content = content.as_bytes().to_vec();
     entry.tags = tags_text;
     entry.metadata = metadata.map(str::to_owned);
-    if let Some(scope) = working.scopes.get_mut(&place.0) {
+    if let Some(scope) = working.scopes.get_mut(&entry_key.0) {
         scope.words += i64::from(new.total) - i64::from(old.total);
         scope.changed = true;
     }

@@ -1,5 +1,5 @@
-//! Database errors as the seam knows them. PostgreSQL puts values into its texts ("Key (id)=(…)
-//! already exists"), so only the code and the name of the constraint go on.
+//! Maps database errors to those of the store interface. PostgreSQL puts values into its messages
+//! ("Key (id)=(…) already exists"), so only the code and the name of the constraint are passed on.
 
 use super::connect::WRONG_ROLE;
 use deadpool_postgres::{HookError, PoolError};
@@ -8,7 +8,7 @@ use remem_store::StoreError;
 use tokio_postgres::Error;
 use tokio_postgres::error::SqlState;
 
-/// What the database said, without what it said it about.
+/// An error of the database, without the values that its message names.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum DatabaseError {
     #[error("the database refused with code {code}{place}{hint}")]
@@ -27,7 +27,7 @@ pub(super) enum DatabaseError {
     WrongRole,
 }
 
-/// Maps a database error to what the caller can do about it.
+/// Maps a database error to an error that the caller can act on.
 pub(super) fn failed(error: Error) -> StoreError {
     let Some(refusal) = error.as_db_error() else {
         return unavailable(DatabaseError::Connection(connection_text(&error)));
@@ -53,7 +53,7 @@ pub(super) fn failed(error: Error) -> StoreError {
     }
 }
 
-/// What a code means to a person who is setting things up.
+/// An explanation of a code for a person who is setting things up.
 fn hint(code: &SqlState) -> &'static str {
     match code.code() {
         "28P01" => ": the user or the password is wrong",
@@ -64,7 +64,8 @@ fn hint(code: &SqlState) -> &'static str {
     }
 }
 
-/// Another try may well succeed: the transaction lost a race, or the server is out of connections.
+/// Whether another try may succeed: the transaction lost a race, or the server is out of
+/// connections.
 fn is_passing(code: &SqlState) -> bool {
     [
         SqlState::LOCK_NOT_AVAILABLE,
@@ -76,7 +77,8 @@ fn is_passing(code: &SqlState) -> bool {
     .contains(code)
 }
 
-/// The text of an error that is not the server's own: those name hosts and reasons, never values.
+/// The message of an error that is not from the server: such messages name hosts and reasons, never
+/// values.
 fn connection_text(error: &Error) -> String {
     match std::error::Error::source(error) {
         Some(source) => format!("{error} ({source})"),
@@ -88,30 +90,31 @@ pub(super) fn unavailable(error: DatabaseError) -> StoreError {
     StoreError::Unavailable(Box::new(error))
 }
 
-/// Why the pool made no connection.
+/// Maps the reason why the pool made no connection.
 pub(super) fn no_connection(error: PoolError) -> StoreError {
     match error {
         PoolError::Backend(error) => match failed(error) {
-            // A statement of the set-up that is refused is the server's state, not a race that this
-            // caller lost.
+            // A set-up statement that is refused shows the state of the server, not a race that
+            // this caller lost.
             StoreError::Busy => StoreError::Busy,
             other => other,
         },
         PoolError::PostCreateHook(HookError::Backend(error)) => failed(error),
-        // The only message of a hook.
+        // A hook has no other message than this.
         PoolError::PostCreateHook(HookError::Message(_)) => unavailable(DatabaseError::WrongRole),
         other => unavailable(DatabaseError::Connection(other.to_string())),
     }
 }
 
-/// What the schema refuses and the seam has a word for.
+/// Errors of the schema's constraints that the store interface distinguishes.
 pub(super) enum Refusal {
-    /// A slot was filled meanwhile.
+    /// Another batch filled the slot meanwhile.
     Raced,
-    /// A text restates this rule.
+    /// A text restates this rule of its world.
     Shadow(RuleId),
 }
 
+/// The meaning of a constraint's error, if the store interface has one for it.
 pub(super) fn refusal(error: &Error) -> Option<Refusal> {
     let refused = error.as_db_error()?;
     match refused.constraint()? {
@@ -124,10 +127,10 @@ pub(super) fn refusal(error: &Error) -> Option<Refusal> {
     }
 }
 
-/// Whether the batch itself is at fault, so that its neighbours may be tried without it.
+/// Whether the batch itself caused the error, so that the others may be tried without it.
 pub(super) fn concerns_one_batch(error: &Error) -> bool {
     // Class 22 is data exceptions, class 23 integrity constraints, 54 limits; 42501 is a policy
-    // that refuses somebody else's row.
+    // that refuses another owner's row.
     error.code().is_some_and(|code| {
         ["22", "23", "54"].contains(&&code.code()[..2]) || *code == SqlState::INSUFFICIENT_PRIVILEGE
     })

@@ -1,10 +1,10 @@
-//! The gate: the one place that uses connections, and every use of one is a transaction with an
+//! The gate: the one file that uses connections. Every use of one is a transaction with an
 //! identity.
 //!
-//! Row-level security reads who is acting from settings that are local to a transaction (`SET
-//! LOCAL`, here as `set_config(…, true)` because that takes parameters). Outside this file nobody
-//! holds a connection, so no statement can run without an identity, and none can leave one behind:
-//! a connection goes back to the pool only after COMMIT.
+//! Row-level security reads the identity from settings that are local to a transaction (`SET
+//! LOCAL`, here as `set_config(…, true)` because that takes parameters). Code outside this file
+//! never gets a connection, so no statement can run without an identity, and none can leave one
+//! behind: a connection returns to the pool only after COMMIT.
 //!
 //! Statements of a transaction that do not depend on each other are sent together, so that a read
 //! costs one trip to the database and a group commit two.
@@ -25,27 +25,27 @@ use tokio_postgres::{Error, Row, Statement};
 /// The database role that a transaction runs as.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Role {
-    /// Serves requests.
+    /// Serves requests; has no rights on proposals.
     App,
-    /// Looks after all tenants: sees which are due, holds leases, drops old records. Sees no more
-    /// content than `App`.
+    /// Serves passes over all tenants: sees which tenants are due, holds leases, deletes old
+    /// records. Sees no more content than `App`.
     Worker,
     /// Reads proposals, and nothing else.
     Reviewer,
 }
 
-/// Who is acting, as the policies see it. Nothing means: no row of any tenant.
+/// The identity that the policies check. The default identity sees no row of any tenant.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Identity<'a> {
     tenant: Option<&'a TenantId>,
     user: &'a str,
     key: Option<&'a KeyHash>,
-    /// On whose account the host acts, where the tenant is not to be told to the policies.
+    /// The tenant on whose account the host acts, where the policies must not see that tenant.
     on_behalf_of: Option<&'a TenantId>,
 }
 
 impl<'a> Identity<'a> {
-    /// A tenant. Rows that belong to one of its users stay out of sight.
+    /// A tenant without a user: sees no rows that belong to one of its users.
     pub fn tenant(tenant: &'a TenantId) -> Identity<'a> {
         Identity {
             tenant: Some(tenant),
@@ -53,7 +53,7 @@ impl<'a> Identity<'a> {
         }
     }
 
-    /// Somebody of a tenant.
+    /// An actor of a tenant: sees the tenant's rows and the actor's own.
     pub fn acting(tenant: &'a TenantId, actor: &'a Actor) -> Identity<'a> {
         Identity {
             tenant: Some(tenant),
@@ -62,17 +62,17 @@ impl<'a> Identity<'a> {
         }
     }
 
-    /// Whoever reaches for a memory.
+    /// The actor of a scope, in its tenant.
     pub fn of(scope: &'a Scope) -> Identity<'a> {
         Identity::acting(&scope.tenant, &scope.actor)
     }
 
-    /// The host, at the memories of all users of a tenant.
+    /// The host, with access to the memories of all users of a tenant.
     pub fn keeper(tenant: &'a TenantId) -> Identity<'a> {
         Identity::acting(tenant, &Actor::Host)
     }
 
-    /// Whoever presents a key, before it is known whose it is.
+    /// The holder of a key whose tenant is still being looked up.
     pub fn key(key: &'a KeyHash) -> Identity<'a> {
         Identity {
             key: Some(key),
@@ -80,12 +80,13 @@ impl<'a> Identity<'a> {
         }
     }
 
-    /// The host itself: reaches tables without content only.
+    /// The host itself, with access to tables without content only.
     pub fn host() -> Identity<'a> {
         Identity::default()
     }
 
-    /// The host itself, for a request of a tenant: what it waits for counts as the tenant's.
+    /// The host itself, serving a request of a tenant: its wait for a connection counts as the
+    /// tenant's.
     pub fn host_for(tenant: &'a TenantId) -> Identity<'a> {
         Identity {
             on_behalf_of: Some(tenant),
@@ -93,7 +94,7 @@ impl<'a> Identity<'a> {
         }
     }
 
-    /// On whose account this identity waits for a connection; none for the host's own work.
+    /// The account on which this identity waits for a connection; `None` for the host's own work.
     fn account(&self) -> Option<Account> {
         let tenant = self.tenant.or(self.on_behalf_of);
         let key = self.key.map(|hash| Account::Key(*hash));
@@ -101,8 +102,8 @@ impl<'a> Identity<'a> {
     }
 }
 
-/// The setting that names who is acting. It names an identity and no capability, so that whatever
-/// is somebody's own can rest on it.
+/// The setting that holds the name of the acting user. It states an identity and grants no rights,
+/// so ownership checks can rely on it.
 pub(super) const SESSION_VAR_USER_ID: &str = "app.user_id";
 
 const SET_IDENTITY: &str = "SELECT set_config('app.tenant_id', $1, true), set_config($4, $3, true), set_config('app.key_hash', $2, true)";
@@ -113,7 +114,7 @@ pub(crate) struct Call<'a> {
     pub params: Vec<&'a (dyn ToSql + Sync)>,
 }
 
-/// A call from a statement and its parameters.
+/// Makes a call from a statement and its parameters.
 pub(crate) fn call<'a>(sql: &'a str, params: &[&'a (dyn ToSql + Sync)]) -> Call<'a> {
     Call {
         sql,
@@ -121,18 +122,19 @@ pub(crate) fn call<'a>(sql: &'a str, params: &[&'a (dyn ToSql + Sync)]) -> Call<
     }
 }
 
+/// The only way to a connection of this node's pools.
 pub(crate) struct Gate {
     pub connections: Connections,
-    /// How long a transaction may take, from the first statement to its end.
+    /// The longest time for a transaction, from the first statement to its end.
     pub deadline: Duration,
-    /// Whether pgvector is there.
+    /// Whether pgvector is installed.
     pub vectors: bool,
-    /// Up to how many vectors of a kind a memory's are compared one by one.
+    /// The number of vectors of a kind up to which a memory's vectors are all compared.
     pub exact_max: i64,
 }
 
 impl Gate {
-    /// One read-only transaction of one statement, in one trip.
+    /// Runs one statement in a read-only transaction, in one round trip.
     pub async fn read(
         &self,
         role: Role,
@@ -144,7 +146,7 @@ impl Gate {
             .await
     }
 
-    /// The same for a statement whose order an index has. The planner goes by the size of an
+    /// The same, for a statement whose order an index has. The planner assumes the size of an
     /// average memory, for which sorting is cheaper; for a large one it is not.
     pub async fn read_in_order(
         &self,
@@ -161,9 +163,9 @@ impl Gate {
         .await
     }
 
-    /// The same for vectors. The planner knows nothing of how a tenant's vectors lie among those of
-    /// all, and would rather read everything; `ordered` is for the indexes that have the nearest
-    /// first.
+    /// The same, for vectors. The planner has no statistics on how a tenant's vectors are
+    /// distributed among those of all, and would rather read everything; `ordered` is for the
+    /// indexes that return the nearest first.
     pub async fn read_near(
         &self,
         role: Role,
@@ -190,7 +192,8 @@ impl Gate {
         Ok(transaction.1.into_iter().next_back().unwrap_or_default())
     }
 
-    /// One writing transaction of a few statements that do not depend on each other, in one trip.
+    /// Runs a few statements that do not depend on each other in one writing transaction, in one
+    /// round trip.
     pub async fn write(
         &self,
         role: Role,
@@ -200,7 +203,7 @@ impl Gate {
         Ok(self.begin("BEGIN", role, who, calls, true).await?.1)
     }
 
-    /// Begins a transaction and runs its first statements, in one trip.
+    /// Begins a transaction and runs its first statements, in one round trip.
     pub async fn open(
         &self,
         begin: &str,
@@ -237,11 +240,11 @@ impl Gate {
             &[&tenant, &key, &who.user, &SESSION_VAR_USER_ID],
         )];
         all.extend(calls);
-        let mut answers = transaction
+        let mut results = transaction
             .trip(Some(begin), all, commit)
             .await
             .map_err(Failed::into_store)?;
-        answers.remove(0);
+        results.remove(0);
         if commit {
             transaction.finish();
             return Ok((
@@ -249,21 +252,21 @@ impl Gate {
                     db: None,
                     deadline: self.deadline,
                 },
-                answers,
+                results,
             ));
         }
-        Ok((transaction, answers))
+        Ok((transaction, results))
     }
 }
 
-/// An open transaction. One that is dropped before its end takes its connection with it, which
-/// rolls it back.
+/// An open transaction. If it is dropped before its end, its connection is closed instead of
+/// returned to the pool, which rolls it back.
 pub(crate) struct Transaction {
     db: Option<Connection>,
     deadline: Duration,
 }
 
-/// Why a trip failed.
+/// The reasons why a round trip failed.
 pub(crate) enum Failed {
     Database(Error),
     Deadline,
@@ -286,12 +289,12 @@ impl Transaction {
 
     /// Runs the last statements and commits, all sent together.
     pub async fn commit(self, calls: Vec<Call<'_>>) -> Result<Vec<Vec<Row>>, Failed> {
-        let answers = self.trip(None, calls, true).await?;
+        let results = self.trip(None, calls, true).await?;
         self.finish();
-        Ok(answers)
+        Ok(results)
     }
 
-    /// The connection has seen its COMMIT and goes back to the pool.
+    /// Returns the connection, which has seen its COMMIT, to the pool.
     fn finish(mut self) {
         drop(self.db.take());
     }
@@ -323,8 +326,9 @@ impl Drop for Transaction {
 
 type Sent<'a> = Pin<Box<dyn Future<Output = Result<Vec<Row>, Error>> + Send + 'a>>;
 
-/// Sends everything, then waits for everything. Should a statement fail, those after it fail too
-/// and COMMIT rolls back: the first error is the one that counts, and success needs all of them.
+/// Sends all statements, then waits for all results. Should a statement fail, those after it fail
+/// too and COMMIT rolls back: the first error is the one that counts, and success needs all of
+/// them.
 async fn trip(
     db: &Object,
     begin: Option<&str>,
@@ -361,35 +365,35 @@ async fn trip(
             .map(|()| Vec::new())
         }));
     }
-    let mut answers = in_order(sent)
+    let mut results = in_order(sent)
         .await
         .into_iter()
         .collect::<Result<Vec<_>, _>>()
         .map_err(Failed::Database)?;
     if begin.is_some() {
-        answers.remove(0);
+        results.remove(0);
     }
     if commit {
-        answers.pop();
+        results.pop();
     }
-    Ok(answers)
+    Ok(results)
 }
 
-/// Polls all, the first one first: the driver sends a request when its future is first polled, so
-/// this order is the order in which the database sees them. (Joins of libraries leave the order
-/// open, or rotate it.)
+/// Polls all futures, the first one first: the driver sends a request when its future is first
+/// polled, so this is the order in which the database receives them. (Join functions of libraries
+/// leave the order open, or rotate it.)
 async fn in_order<T>(mut futures: Vec<Pin<Box<dyn Future<Output = T> + Send + '_>>>) -> Vec<T> {
-    let mut done: Vec<Option<T>> = futures.iter().map(|_| None).collect();
+    let mut outputs: Vec<Option<T>> = futures.iter().map(|_| None).collect();
     std::future::poll_fn(move |cx| {
-        for (future, slot) in futures.iter_mut().zip(&mut done) {
-            if slot.is_none()
+        for (future, output) in futures.iter_mut().zip(&mut outputs) {
+            if output.is_none()
                 && let Poll::Ready(value) = future.as_mut().poll(cx)
             {
-                *slot = Some(value);
+                *output = Some(value);
             }
         }
-        if done.iter().all(Option::is_some) {
-            Poll::Ready(done.drain(..).flatten().collect())
+        if outputs.iter().all(Option::is_some) {
+            Poll::Ready(outputs.drain(..).flatten().collect())
         } else {
             Poll::Pending
         }

@@ -1,9 +1,9 @@
 //! Group commit: writers that arrive while a commit is under way share the next one.
 //!
-//! The leader (see `queue`) is a task of its own, so that a caller who gives up does not take its
-//! neighbours along. A group costs two trips: lock the clock and read what the batches name, then
-//! write everything and commit. Nodes take turns at the clock's row lock, which is held until the
-//! commit: revisions become visible in their order.
+//! The leader (see `queue`) is a task of its own, so that a caller who gives up does not cancel the
+//! other batches. A group costs two round trips: lock the clock and read the rows that the batches
+//! name, then write everything and commit. Nodes take turns at the clock's row lock, which is held
+//! until the commit: revisions become visible in their order.
 
 use super::apply::apply;
 use super::columns::{Entries, Records, Rewrites, Scopes, Snapshots, States};
@@ -20,19 +20,20 @@ use std::sync::Arc;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
-/// Entries that end within this time are worth waking passes for.
+/// Passes are woken for entries that expire within this time.
 const SOON_MS: i64 = 1_000;
 
-/// Batches of one tenant that wait on this node.
+/// The queue of one tenant's batches on this node.
 pub(super) type Commits = Queue<Infallible>;
 
+/// Queues a batch, starts a leader if there is none, and waits for the result.
 pub(super) async fn commit(shared: &Arc<Shared>, batch: Batch) -> Result<Committed, StoreError> {
     let tenant = batch.tenant().clone();
     let handle = shared.tenant(batch.tenant());
-    let (answer, answered) = oneshot::channel();
+    let (reply, result) = oneshot::channel();
     if handle
         .commits
-        .submit(Job::Commit(Waiting::new(batch, answer)))?
+        .submit(Job::Commit(Waiting::new(batch, reply)))?
     {
         let shared = shared.clone();
         #[expect(
@@ -41,16 +42,17 @@ pub(super) async fn commit(shared: &Arc<Shared>, batch: Batch) -> Result<Committ
         )]
         tokio::spawn(async move { lead(&shared, &tenant, &handle.commits).await });
     }
-    hear(answered).await
+    hear(result).await
 }
 
+/// Works through the queue until it is empty.
 async fn lead(shared: &Shared, tenant: &TenantId, commits: &Commits) {
-    let mut leading = Leading {
+    let mut guard = Leading {
         queue: commits,
         done: false,
     };
-    while let Some(turn) = commits.next() {
-        for part in by_actor(in_time(turn.group)) {
+    while let Some(step) = commits.next() {
+        for part in by_actor(in_time(step.group)) {
             metrics::histogram!("remem_commit_group_batches").record(part.len() as f64);
             match latest_deadline(&part) {
                 Some(latest) => {
@@ -61,7 +63,7 @@ async fn lead(shared: &Shared, tenant: &TenantId, commits: &Commits) {
             }
         }
     }
-    leading.done = true;
+    guard.done = true;
 }
 
 /// Refuses batches whose requests have passed their deadlines in the queue; returns the others.
@@ -75,15 +77,16 @@ fn in_time(group: Vec<Waiting>) -> Vec<Waiting> {
     in_time
 }
 
-/// Until when a group may wait for its connection: as long as one of its requests may. None if a
-/// batch in it belongs to no request.
+/// The instant until which a group may wait for its connection: the latest deadline of its
+/// requests. `None` if a batch in it belongs to no request.
 fn latest_deadline(group: &[Waiting]) -> Option<Instant> {
     let deadlines: Option<Vec<Instant>> = group.iter().map(|waiting| waiting.deadline).collect();
     deadlines?.into_iter().max()
 }
 
-/// A transaction has one identity. What touches nobody's own memory goes with any; the rest, in its
-/// order, with its own.
+/// Splits a group into parts with one actor each, since a transaction has one identity. A batch
+/// that touches no memory of a single user goes with any part; the others, in their order, with
+/// parts of their own actor.
 fn by_actor(group: Vec<Waiting>) -> Vec<Vec<Waiting>> {
     let mut parts: Vec<(Option<Actor>, Vec<Waiting>)> = Vec::new();
     for waiting in group {
@@ -99,6 +102,8 @@ fn by_actor(group: Vec<Waiting>) -> Vec<Vec<Waiting>> {
     parts.into_iter().map(|(_, part)| part).collect()
 }
 
+/// Commits a group and answers its callers. If one batch made it fail, each batch is committed by
+/// itself.
 async fn commit_group(shared: &Shared, tenant: &TenantId, group: Vec<Waiting>) {
     let batches: Vec<&Batch> = group.iter().map(|w| &w.batch).collect();
     match transaction(&shared.gate, tenant, &batches).await {
@@ -123,20 +128,20 @@ async fn commit_group(shared: &Shared, tenant: &TenantId, group: Vec<Waiting>) {
 
 struct Applied {
     revision: Revision,
-    /// An entry ends before a pass would look on its own.
+    /// Whether an entry expires before a pass would look by itself.
     due: bool,
     results: Vec<Result<Committed, StoreError>>,
 }
 
-/// Why a whole group was not applied, or may not have been.
+/// The reasons why a whole group was not applied, or may not have been.
 enum Spoilt {
-    /// What the schema refuses, as far as the seam has a word for it.
+    /// A constraint refused one of the batches; its meaning, if the store interface has one for it.
     ByOneBatch(Option<Refusal>),
     ByStore(StoreError),
 }
 
 impl Spoilt {
-    /// Errors cannot be cloned: each caller gets one of the same kind.
+    /// The error for one caller. Errors cannot be cloned: each caller gets one of the same kind.
     fn for_one(&self) -> StoreError {
         match self {
             Spoilt::ByOneBatch(Some(Refusal::Raced)) => StoreError::Conflict,
@@ -159,23 +164,23 @@ impl Spoilt {
 
 /// Applies the batches in one transaction. An error means that none of them is known to be applied.
 async fn transaction(gate: &Gate, tenant: &TenantId, group: &[&Batch]) -> Result<Applied, Spoilt> {
-    let (transaction, mut working) = load(gate, tenant, group).await.map_err(Spoilt::ByStore)?;
-    working.vectors = gate.vectors;
-    let before = working.clock.clone();
+    let (transaction, mut state) = load(gate, tenant, group).await.map_err(Spoilt::ByStore)?;
+    state.vectors = gate.vectors;
+    let before = state.clock.clone();
     let mut writes = Writes::default();
     let results: Vec<_> = group
         .iter()
-        .map(|batch| apply(batch, &mut working, &mut writes))
+        .map(|batch| apply(batch, &mut state, &mut writes))
         .collect();
     writes.kin().seal();
     writes.vectors.seal();
     writes.retied.seal();
     writes.workshop.seal();
     writes.workshop.alone = group.len() == 1;
-    let new_scopes = Scopes::of(&working, true);
-    let old_scopes = Scopes::of(&working, false);
+    let new_scopes = Scopes::of(&state, true);
+    let old_scopes = Scopes::of(&state, false);
     let entries = Entries::of(&writes.entries);
-    let clock = ClockColumns::of(&working.clock);
+    let clock = ClockColumns::of(&state.clock);
     let name = tenant.as_str();
     let records = Records::of(&writes, false);
     let snapshots = Snapshots::of(&writes);
@@ -191,7 +196,7 @@ async fn transaction(gate: &Gate, tenant: &TenantId, group: &[&Batch]) -> Result
         snapshots: &snapshots,
         rewrites: &rewrites,
         states: &states,
-        clock: (working.clock != before).then_some(&clock),
+        clock: (state.clock != before).then_some(&clock),
     };
     let calls = calls(&saving, &writes);
     transaction
@@ -203,9 +208,9 @@ async fn transaction(gate: &Gate, tenant: &TenantId, group: &[&Batch]) -> Result
             }
             other => Spoilt::ByStore(other.into_store()),
         })?;
-    let due = writes.next_expiry <= working.clock.at.0.saturating_add(SOON_MS);
+    let due = writes.next_expiry <= state.clock.at.0.saturating_add(SOON_MS);
     Ok(Applied {
-        revision: working.clock.revision,
+        revision: state.clock.revision,
         due,
         results,
     })

@@ -1,5 +1,6 @@
-//! The start-up check: reads the catalogue and refuses to serve when the second wall does not
-//! stand. Row-level security is silent when it is off, so nothing else would tell.
+//! The start-up check: reads the catalogue and refuses to serve if row-level security does not
+//! separate tenants as it should. It fails silently when it is off, so nothing else would reveal
+//! it.
 
 use super::connect::{WRONG_ROLE, acts_as};
 use super::error::failed;
@@ -7,52 +8,49 @@ use remem_core::{sabotage, sabotage_sql};
 use remem_store::StoreError;
 use tokio_postgres::{Client, Error};
 
-/// A gap in the wall, or a server that cannot be trusted with what an answer promises.
+/// A gap in the separation of tenants, or a server that cannot keep what an acknowledgement
+/// promises.
 #[derive(Debug, thiserror::Error)]
 pub enum GuardError {
-    /// Too old.
+    /// The server's version is too old.
     #[error("PostgreSQL {0} is too old: 15 or newer is needed")]
     Version(String),
-    /// An extension changes what the policies mean.
+    /// An extension changes the meaning of the policies.
     #[error(
         "the database has the extension citus, which drops the policies that keep tenants apart when it distributes tables: use a database without it"
     )]
     Sharded,
-    /// A session does not act as the role that it asked for.
+    /// A session has another role than it asked for.
     #[error("{WRONG_ROLE}")]
     OtherRole,
-    /// The role sees past the policies.
+    /// The role is not bound by the policies.
     #[error(
         "the database user {user} {why}, so row-level security would not hold: use the role that `remem migrate` names ({app})"
     )]
     Role {
-        /// The user.
         user: String,
-        /// What it is.
         why: &'static str,
-        /// What to use instead.
         app: String,
     },
-    /// Tables are open.
+    /// Policies, rights or triggers of tables are missing.
     #[error(
         "the wall between tenants has gaps: {0}; run `remem migrate --database URL`, which puts policies and rights up anew, and find out who took them down"
     )]
     Gaps(String),
-    /// The database refused.
+    /// The database refused a statement of the check.
     #[error(transparent)]
     Database(#[from] StoreError),
 }
 
-/// What was learnt about the server.
+/// The properties of the server that the check found.
 #[derive(Clone, Debug)]
 pub struct Server {
-    /// Its version, as it says it.
+    /// The version, as the server reports it.
     pub version: String,
-    /// The database's name.
     pub database: String,
     /// Whether commits survive a crash of the machine: `fsync` and `full_page_writes` are on.
     pub durable: bool,
-    /// Whether it keeps vectors: pgvector is there, and `remem migrate` has seen it.
+    /// Whether it stores vectors: pgvector is installed, and `remem migrate` has found it.
     pub vectors: bool,
 }
 
@@ -61,7 +59,7 @@ pub(super) async fn check(client: &Client, user: Option<&str>) -> Result<Server,
     if !acts_as(client, user).await.map_err(failed)? {
         return Err(GuardError::OtherRole);
     }
-    // So that expressions are shown with the full names that are compared below.
+    // With this path, expressions are shown with the full names that are compared below.
     client
         .batch_execute("SET search_path = pg_catalog")
         .await
@@ -90,6 +88,7 @@ pub(super) async fn check(client: &Client, user: Option<&str>) -> Result<Server,
     }
 }
 
+/// Reads the properties of the server; refuses a version before 15.
 async fn server(client: &Client) -> Result<Server, GuardError> {
     let sql = "SELECT current_setting('server_version'), current_setting('server_version_num')::int, current_database()::text,
                  current_setting('fsync') = 'on' AND current_setting('full_page_writes') = 'on',
@@ -126,8 +125,8 @@ async fn check_not_sharded(client: &Client) -> Result<(), GuardError> {
     Ok(())
 }
 
-/// Each column is a reason not to serve as this user, whether it holds for it or for a role that it
-/// may become.
+/// Each column after the first is a reason not to serve as this user, whether it is true of the
+/// user or of a role that it may switch to.
 const ROLE: &str = "SELECT current_user::text, bool_or(r.rolsuper), bool_or(r.rolbypassrls),
      EXISTS (SELECT 1 FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
        WHERE n.nspname = 'remem' AND pg_has_role(current_user, c.relowner, 'MEMBER')),
@@ -160,18 +159,18 @@ async fn check_role(client: &Client, roles: &super::schema::Roles) -> Result<(),
     Ok(())
 }
 
-// Each of these lists what is wrong; $1 is the application's role.
+// Each of these statements returns one line for each gap; $1 is the application's role.
 
-/// Tables with a tenant's name (but the list of tenants itself) whose security is off, or not
-/// forced on their owner.
+/// Tables with a tenant's name (except the list of tenants itself) whose row-level security is off,
+/// or not forced on their owner.
 const TABLES: &str = "SELECT format('table %s %s', c.relname, CASE WHEN NOT c.relrowsecurity THEN 'has no row-level security'
        ELSE 'does not force it on its owner' END)
      FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace JOIN pg_attribute a ON a.attrelid = c.oid AND a.attname = 'tenant_id'
      WHERE n.nspname = 'remem' AND c.relkind IN ('r', 'p') AND NOT a.attisdropped AND c.relname <> 'tenant' AND $1::text IS NOT NULL
        AND NOT (c.relrowsecurity AND (c.relforcerowsecurity OR c.relname = 'rule'))";
 
-/// Tables without exactly the policies of postgres-walls.sql: the wall, and the one that lets a
-/// tenant's or a user's rows through. `polroles` is 0 for everybody.
+/// Tables without exactly the policies of postgres-walls.sql: the one that restricts rows to the
+/// tenant, and the one that permits a tenant's or a user's rows. `polroles` is 0 for all roles.
 const POLICIES: &str = "WITH tables AS (SELECT c.oid, c.relname FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
        JOIN pg_attribute a ON a.attrelid = c.oid AND a.attname = 'tenant_id'
        WHERE n.nspname = 'remem' AND c.relkind IN ('r', 'p') AND c.relname <> 'tenant'),
@@ -191,7 +190,8 @@ const POLICIES: &str = "WITH tables AS (SELECT c.oid, c.relname FROM pg_class c 
      UNION ALL SELECT format('table %s has a policy %s that is not ours', t.relname, p.polname) FROM tables t
        JOIN pg_policy p ON p.polrelid = t.oid WHERE NOT EXISTS (SELECT 1 FROM wanted w WHERE w.oid = t.oid AND w.name = p.polname)";
 
-/// The functions that say who is acting must be ours, and none may run with its owner's rights.
+/// The functions that return the acting identity must be the installed ones, and no other function
+/// may run with its owner's rights.
 const FUNCTIONS: &str = "SELECT format('function %s is not the one that was installed', w.name) FROM (VALUES
          ('current_tenant', 'nullif(current_setting(''app.tenant_id'', true), '''')'),
          ('current_user_id', 'nullif(current_setting(''app.user_id'', true), '''')'),
@@ -202,7 +202,7 @@ const FUNCTIONS: &str = "SELECT format('function %s is not the one that was inst
        JOIN pg_namespace n ON n.oid = p.pronamespace WHERE n.nspname = 'remem' AND p.prosecdef
        AND p.proname NOT IN ('shadowed_rule', 'refuse_shadow')";
 
-/// What the schema itself refuses must still be refused: the guard of rules, of history and of what
+/// The triggers of the schema must be in place: the guard of rules, of history, and of rows that
 /// may not be deleted.
 const TRIGGERS: &str = "SELECT format('table entry lacks its trigger %s', w.name) FROM (VALUES ('a_rule_shadow_put', 'refuse_shadow'),
          ('a_rule_shadow_change', 'refuse_shadow'), ('b_no_hard_delete', 'refuse_delete'), ('c_immutable', 'refuse_rewriting_history')) AS w (name, function)
@@ -216,12 +216,12 @@ const TRIGGERS: &str = "SELECT format('table entry lacks its trigger %s', w.name
      UNION ALL SELECT 'the database does not know letters beyond ASCII (its character type is C), so that rules in other scripts are not guarded'
        WHERE cardinality(public.show_trgm('日本')) = 0 OR abs(public.similarity('word', 'two words') - 4 / 11.0) > 1e-6";
 
-/// Whoever serves runs must not read what is under review, not even by a right that another role
-/// lends it.
+/// The role that serves runs must not read records under review, not even by a right granted
+/// through another role.
 const REVIEW: &str = "SELECT format('role %s may read proposals', r.rolname) FROM pg_roles r
      WHERE r.rolname = $1::text AND has_column_privilege(r.oid, 'remem.review', 'body', 'SELECT')";
 
-/// Views on our tables, wherever they are, must run with their caller's rights.
+/// Views on the tables, in whatever schema, must run with their caller's rights.
 const VIEWS: &str = "SELECT DISTINCT format('view %s does not run as its caller', v.relname) FROM pg_class v
        JOIN pg_rewrite r ON r.ev_class = v.oid JOIN pg_depend d ON d.classid = 'pg_rewrite'::regclass AND d.objid = r.oid
        JOIN pg_class t ON t.oid = d.refobjid AND d.refclassid = 'pg_class'::regclass JOIN pg_namespace n ON n.oid = t.relnamespace

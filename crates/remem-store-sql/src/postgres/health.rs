@@ -1,17 +1,18 @@
-//! The health of the database as the monitor sees it, and how the rest of the store hears of it.
+//! The health of the database as the monitor observes it, and how the rest of the store learns of
+//! it.
 
 use remem_core::sabotage;
 use tokio::sync::watch;
 
-/// How the database answers the monitor.
+/// The responsiveness of the database.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Health {
-    /// It answered the last question in time.
+    /// The database answered the last probe in time.
     Answering,
     /// An answer is overdue, or the monitor has lost its connection and opens another. The node is
-    /// not ready, but requests still try: the delay may be a moment's.
+    /// not ready, but requests still try: the delay may last only a moment.
     Late,
-    /// It has been silent for too long, or cannot be reached. Nobody waits for it.
+    /// The database has been silent for too long, or cannot be reached. No caller waits for it.
     Down,
 }
 
@@ -19,17 +20,17 @@ pub(crate) enum Health {
 pub(crate) struct HealthReport(watch::Sender<Health>);
 
 impl HealthReport {
-    /// A database that has just been examined answers.
+    /// Starts as answering, since the database has just been checked.
     pub fn new() -> HealthReport {
         HealthReport(watch::Sender::new(Health::Answering))
     }
 
-    /// Whether the database answered the last question in time.
+    /// Whether the database answered the last probe in time.
     pub fn is_answering(&self) -> bool {
         *self.0.borrow() == Health::Answering
     }
 
-    /// Reports a health; returns the one before.
+    /// Sets the current health; returns the one before.
     pub fn set(&self, health: Health) -> Health {
         let answering = if health == Health::Answering {
             1.0
@@ -40,7 +41,7 @@ impl HealthReport {
         self.0.send_replace(health)
     }
 
-    /// Returns as soon as the database is down: at once, if it is.
+    /// Returns as soon as the database is down: at once, if it is down now.
     pub async fn down(&self) {
         let mut reports = self.0.subscribe();
         let is_down = |health: &Health| {

@@ -1,5 +1,5 @@
-//! Entries that stand for others: retire, forget, revive; what they were made from; signatures.
-//! Owns the tables `lineage`, `entry_subject` and `signature`.
+//! Entries that replace others: retire, forget, revive; the sources of entries; signatures. Owns
+//! the tables `lineage`, `entry_subject` and `signature`.
 
 use super::apply::tick;
 use super::gate::{Call, Gate, Identity, Role, call};
@@ -20,6 +20,7 @@ use tokio_postgres::Row;
 
 type Place<'a> = (&'a MemoryRef, &'a EntryId);
 
+/// Removes an entry in favour of another one of the same memory, `by`.
 pub(super) fn retire(
     batch: &Batch,
     working: &mut Working,
@@ -28,45 +29,47 @@ pub(super) fn retire(
     (reason, by): (Reason, &EntryId),
     before: Revision,
 ) -> Outcome {
-    let place = (memory_ref.clone(), id.clone());
-    let kept_place = (memory_ref.clone(), by.clone());
-    let live = |place: &(MemoryRef, EntryId)| {
-        let entry = working.entries.get(place)?;
-        let there = entry.rev_to.is_none() && entry.expires_at.is_none_or(|end| end > batch.at().0);
-        there.then_some((entry.scope_id, entry.row_id, entry.support))
+    let entry_key = (memory_ref.clone(), id.clone());
+    let successor_key = (memory_ref.clone(), by.clone());
+    let live = |entry_key: &(MemoryRef, EntryId)| {
+        let entry = working.entries.get(entry_key)?;
+        let is_live =
+            entry.rev_to.is_none() && entry.expires_at.is_none_or(|end| end > batch.at().0);
+        is_live.then_some((entry.scope_id, entry.row_id, entry.support))
     };
-    let (Some((scope, row, support)), Some((_, kept_row, _))) = (live(&place), live(&kept_place))
+    let (Some((scope, row, support)), Some((_, successor_row, _))) =
+        (live(&entry_key), live(&successor_key))
     else {
         return Outcome::Nothing;
     };
-    if row == kept_row {
+    if row == successor_row {
         return Outcome::Nothing;
     }
     let revision = tick(batch, working, before).0.cast_signed();
     writes.unsign(scope, row);
     sabotage!(
         "postgres-records-do-not-follow",
-        tie::retie(working, writes, (scope, row), reason, kept_row)
+        tie::retie(working, writes, (scope, row), reason, successor_row)
     );
     let at = working.clock.at.0;
     let mut held = false;
-    if let Some(gone) = working.entries.get_mut(&place) {
-        held = gone.linked && !reason.keeps_text();
-        gone.end(
+    if let Some(retired) = working.entries.get_mut(&entry_key) {
+        held = retired.linked && !reason.keeps_text();
+        retired.end(
             batch,
             revision,
             at,
             if held { "held" } else { reason.as_str() },
         );
-        (gone.replaced_by, gone.replacement_erased) = (Some(kept_row), false);
-        writes.state(gone);
+        (retired.replaced_by, retired.replacement_erased) = (Some(successor_row), false);
+        writes.state(retired);
     }
-    if let Some(kept) = working.entries.get_mut(&kept_place) {
-        kept.stands_for_others |= reason.keeps_text();
+    if let Some(successor) = working.entries.get_mut(&successor_key) {
+        successor.stands_for_others |= reason.keeps_text();
         if reason == Reason::Merged {
-            kept.support += support;
-            writes.state(kept);
-            writes.link((scope, kept_row), (scope, row));
+            successor.support += support;
+            writes.state(successor);
+            writes.link((scope, successor_row), (scope, row));
         }
     }
     if sabotage!(
@@ -75,7 +78,7 @@ pub(super) fn retire(
         true
     ) {
         if working.snapshots.values().all(|held| *held >= revision) {
-            entry::erase(batch, working, writes, &place, false);
+            entry::erase(batch, working, writes, &entry_key, false);
         } else {
             working.first_ended = Some(
                 working
@@ -87,6 +90,7 @@ pub(super) fn retire(
     Outcome::Removed
 }
 
+/// Erases an entry for a forgotten subject, with its subjects, even if a snapshot shows it.
 pub(super) fn forget(
     batch: &Batch,
     working: &mut Working,
@@ -94,8 +98,8 @@ pub(super) fn forget(
     (memory_ref, id): Place<'_>,
     before: Revision,
 ) -> Outcome {
-    let place = (memory_ref.clone(), id.clone());
-    let Some(entry) = working.entries.get(&place) else {
+    let entry_key = (memory_ref.clone(), id.clone());
+    let Some(entry) = working.entries.get(&entry_key) else {
         return Outcome::Nothing;
     };
     let scope = entry.scope_id;
@@ -109,11 +113,11 @@ pub(super) fn forget(
     }
     let revision = tick(batch, working, before).0.cast_signed();
     let at = working.clock.at.0;
-    let Some(entry) = working.entries.get_mut(&place) else {
+    let Some(entry) = working.entries.get_mut(&entry_key) else {
         return Outcome::Nothing;
     };
-    // Who deleted this one meant what was merged into it as well; that does not come back because
-    // this is forgotten, too.
+    // Deleting this entry was meant for the texts that were merged into it as well; they do not
+    // come back because this entry is now forgotten, too.
     let spare_merged = matches!(
         entry.reason.as_deref(),
         None | Some("merged" | "superseded" | "invalidated" | "held")
@@ -131,14 +135,15 @@ pub(super) fn forget(
         true,
         working.snapshots.is_empty()
     ) {
-        entry::erase(batch, working, writes, &place, spared);
+        entry::erase(batch, working, writes, &entry_key, spared);
     }
     Outcome::Removed
 }
 
-/// The text of this row is gone: nobody needs the texts it stood for, which is work for the purge
-/// pass at once. What was merged into a forgotten entry is somebody else's to decide about: whoever
-/// forgets revives it or forgets it, too.
+/// Marks the texts that this row replaced as deleted, since its own text is gone and they are not
+/// needed any more; the purge pass erases them at once. With `spare_merged` the entries that were
+/// merged into it are left: the caller that forgets an entry revives each of them or forgets it,
+/// too.
 pub(super) fn let_go(
     working: &mut Working,
     writes: &mut Writes<'_>,
@@ -147,17 +152,17 @@ pub(super) fn let_go(
 ) {
     writes.next_expiry = 0;
     writes.kin().let_go(scope, row, spare_merged);
-    // The rows that the group itself holds must not be taken for what they were.
+    // The entries that the group has loaded must show the change as well.
     for entry in working.entries.values_mut().filter(|entry| {
         entry.scope_id == scope && entry.replaced_by == Some(row) && !entry.erased && !entry.linked
     }) {
-        let is_let_go = matches!(
+        let is_replaced = matches!(
             (entry.reason.as_deref(), spare_merged),
             (Some("superseded"), _) | (Some("merged"), false)
         );
         if sabotage!(
             "postgres-a-group-does-not-see-whom-it-let-go",
-            is_let_go,
+            is_replaced,
             false
         ) {
             entry.reason = Some("deleted".to_owned());
@@ -166,8 +171,9 @@ pub(super) fn let_go(
     }
 }
 
-/// A run that began before the merge still sees it as it did; if there is none, it is new from now
-/// on, so that runs that began after the merge do not see it come back.
+/// Makes a merged entry current again, after the entry that replaced it was erased. A run that
+/// began before the merge still sees it as it did; if there is no such run, the entry counts as new
+/// from now on, so that runs that began after the merge do not see it come back.
 pub(super) fn revive(
     batch: &Batch,
     working: &mut Working,
@@ -175,33 +181,37 @@ pub(super) fn revive(
     (memory_ref, id): Place<'_>,
     before: Revision,
 ) -> Outcome {
-    let place = (memory_ref.clone(), id.clone());
-    let Some(entry) = working.entries.get(&place) else {
+    let entry_key = (memory_ref.clone(), id.clone());
+    let Some(entry) = working.entries.get(&entry_key) else {
         return Outcome::Nothing;
     };
-    let gone =
+    let is_erased =
         |by: i64| entry.replacement_erased || working.erased_rows.contains(&(entry.scope_id, by));
-    let merged = sabotage!(
+    let may_revive = sabotage!(
         "postgres-what-was-superseded-comes-back",
         entry.reason.as_deref() == Some("merged")
             && !entry.erased
             && sabotage!(
                 "postgres-an-entry-comes-back-beside-the-one-that-stands-for-it",
-                entry.replaced_by.is_some_and(gone),
+                entry.replaced_by.is_some_and(is_erased),
                 true
             ),
         entry.reason.as_deref() == Some("superseded")
             || entry.reason.as_deref() == Some("merged")
                 && !entry.erased
-                && entry.replaced_by.is_some_and(gone)
+                && entry.replaced_by.is_some_and(is_erased)
     );
-    let (Some(end), true) = (entry.rev_to, merged) else {
+    let (Some(end), true) = (entry.rev_to, may_revive) else {
         return Outcome::Nothing;
     };
-    let seen = working.snapshots.values().any(|held| *held < end);
+    let is_in_snapshot = working.snapshots.values().any(|held| *held < end);
     let revision = tick(batch, working, before).0.cast_signed();
-    if let Some(entry) = working.entries.get_mut(&place) {
-        entry.rev_from = if seen { entry.rev_from } else { revision };
+    if let Some(entry) = working.entries.get_mut(&entry_key) {
+        entry.rev_from = if is_in_snapshot {
+            entry.rev_from
+        } else {
+            revision
+        };
         (
             entry.rev_to,
             entry.reason,
@@ -215,6 +225,7 @@ pub(super) fn revive(
     Outcome::Done
 }
 
+/// Stores the signature that consolidation computed for an entry.
 pub(super) fn sign(
     working: &Working,
     writes: &mut Writes<'_>,
@@ -235,7 +246,7 @@ pub(super) fn sign(
     Outcome::Done
 }
 
-/// What a group writes to the tables of this file.
+/// The rows that a group writes to the tables of this file.
 #[derive(Default)]
 pub(super) struct Kin {
     links: HashSet<(i64, i64, i64, i64)>,
@@ -244,9 +255,9 @@ pub(super) struct Kin {
     signed: HashMap<(i64, i64), (i64, Vec<u8>)>,
     unsigned: (Vec<i64>, Vec<i64>),
     unsubjects: (Vec<i64>, Vec<i64>),
-    /// `signed`, as `unnest` takes it.
+    /// The signatures as columns, as `unnest` takes them.
     signed_columns: (Vec<i64>, Vec<i64>, Vec<i64>, Vec<Vec<u8>>),
-    /// Rows whose text is gone, and whether what was merged into them is spared.
+    /// Rows whose text is gone, and whether the entries that were merged into them are spared.
     let_go: (Vec<i64>, Vec<i64>, Vec<bool>),
 }
 
@@ -291,7 +302,7 @@ impl Kin {
         self.let_go.2.push(spare_merged);
     }
 
-    /// Turns the map into columns; afterwards only `calls` is asked.
+    /// Turns the maps into columns; afterwards only `statements` may be used.
     pub fn seal(&mut self) {
         for ((scope, row), (pass, signature)) in std::mem::take(&mut self.signed) {
             self.signed_columns.0.push(scope);
@@ -301,7 +312,7 @@ impl Kin {
         }
     }
 
-    /// The statements, after those that insert, end and erase entries.
+    /// The statements, to be run after those that insert, remove and erase entries.
     pub fn calls<'a>(&'a self, t: &'a &'a str, add: &mut impl FnMut(bool, Call<'a>)) {
         let [a, b, c, d] = &self.link_columns;
         add(!a.is_empty(), call(LINK, &[t, a, b, c, d]));
@@ -346,8 +357,8 @@ const LET_GO: &str = "UPDATE remem.entry e SET removed_reason = 'deleted'
        AND (e.removed_reason = 'superseded' OR (e.removed_reason = 'merged' AND NOT o.spare_merged))
        AND NOT EXISTS (SELECT 1 FROM remem.action_link l WHERE l.tenant_id = $1 AND l.scope_id = e.scope_id AND l.row_id = e.row_id)";
 
-/// What consolidation may look at. (Entries that have an end are left to it, and what answers a
-/// question or holds for a while to whoever answers next.)
+/// SQL condition: the entries that consolidation may look at. (Entries with an expiry are left to
+/// it; entries of a slot or with a validity window are replaced by the next answer.)
 const ELIGIBLE: &str = "e.rev_to IS NULL AND e.expires_at IS NULL AND e.tier = 'persistent' AND e.slot IS NULL AND e.valid_at IS NULL
   AND e.invalid_at IS NULL";
 const SCOPE: &str = "(SELECT scope_id FROM remem.scope WHERE tenant_id = $1 AND memory_ref = $2)";
@@ -381,14 +392,15 @@ impl Gate {
         let m = scope.memory_ref.as_str();
         let after = after.map_or(0, |row| row.1);
         let limit = i64::from(limit);
-        let asked = call(&sql, &[&t, &m, &after, &limit]);
+        let statement = call(&sql, &[&t, &m, &after, &limit]);
         let rows = self
-            .read_in_order(Role::Worker, Identity::of(scope), asked)
+            .read_in_order(Role::Worker, Identity::of(scope), statement)
             .await?;
         rows.iter().map(|row| placed(scope, row)).collect()
     }
 
-    /// Row by row: by the size of an average memory, walking along all of it would look cheaper.
+    /// Looks rows up one by one: by the statistics of an average memory, a scan of the whole memory
+    /// would look cheaper.
     pub async fn entries_at(
         &self,
         scope: &Scope,
@@ -414,12 +426,12 @@ impl Gate {
             .iter()
             .map(|row| placed(scope, row))
             .collect::<Result<Vec<_>, StoreError>>()?;
-        found.retain(|(row, _)| rows.contains(row)); // rows are numbered inside their memory: another one's are not meant
+        found.retain(|(row, _)| rows.contains(row)); // row numbers repeat in other memories
         found.sort_unstable_by_key(|(row, _)| *row);
         Ok(found)
     }
 
-    /// The cursor bounds both tables: PostgreSQL chooses which one to walk along.
+    /// The cursor bounds both tables, so that PostgreSQL can choose which one to scan.
     pub async fn signatures(
         &self,
         scope: &Scope,
@@ -435,9 +447,9 @@ impl Gate {
         let m = scope.memory_ref.as_str();
         let after = after.map_or(0, |row| row.1);
         let limit = i64::from(limit);
-        let asked = call(&sql, &[&t, &m, &after, &limit]);
+        let statement = call(&sql, &[&t, &m, &after, &limit]);
         let rows = self
-            .read_in_order(Role::Worker, Identity::of(scope), asked)
+            .read_in_order(Role::Worker, Identity::of(scope), statement)
             .await?;
         rows.iter().map(signed).collect()
     }
@@ -466,7 +478,7 @@ impl Gate {
         let Some(row) = rows.first() else {
             return Ok(None);
         };
-        let place: (i64, i64) = (get(row, 0)?, get(row, 1)?);
+        let row_key: (i64, i64) = (get(row, 0)?, get(row, 1)?);
         let by: Option<&str> = get(row, 4)?;
         Ok(Some(Lineage {
             state: state(get(row, 2)?)?,
@@ -478,25 +490,25 @@ impl Gate {
                 .relatives(
                     scope,
                     ["scope_id", "row_id", "source_scope", "source_row"],
-                    place,
+                    row_key,
                 )
                 .await?,
             derivatives: self
                 .relatives(
                     scope,
                     ["source_scope", "source_row", "scope_id", "row_id"],
-                    place,
+                    row_key,
                 )
                 .await?,
         }))
     }
 
-    /// Those at the other end of `lineage` from `place`; the columns of this end come first.
+    /// The entries at the other end of `lineage` from `place`; the columns of this end come first.
     async fn relatives(
         &self,
         scope: &Scope,
         [s, r, other_s, other_r]: [&str; 4],
-        place: (i64, i64),
+        row_key: (i64, i64),
     ) -> Result<Vec<Relative>, StoreError> {
         let sql = format!(
             "SELECT s.memory_ref, e.id, e.removed_reason FROM remem.lineage l
@@ -509,7 +521,7 @@ impl Gate {
                 Role::App,
                 Identity::of(scope),
                 &sql,
-                &[&scope.tenant.as_str(), &place.0, &place.1],
+                &[&scope.tenant.as_str(), &row_key.0, &row_key.1],
             )
             .await?;
         let relative = |row: &Row| {
@@ -525,7 +537,7 @@ impl Gate {
 
     pub async fn trace(&self, tenant: &TenantId, subject: &Subject) -> Result<Trace, StoreError> {
         let entries = format!("{CARRYING} {TRACED}");
-        let innocent = format!("{CARRYING} {INNOCENT}");
+        let survivors = format!("{CARRYING} {INNOCENT}");
         let t = tenant.as_str();
         let digest = subject.bytes().as_slice();
         let entries = self
@@ -536,11 +548,11 @@ impl Gate {
                 &[&t, &digest],
             )
             .await?;
-        let innocent = self
+        let survivors = self
             .read(
                 Role::App,
                 Identity::keeper(tenant),
-                &innocent,
+                &survivors,
                 &[&t, &digest],
             )
             .await?;
@@ -568,7 +580,7 @@ impl Gate {
                 .iter()
                 .map(traced)
                 .collect::<Result<_, StoreError>>()?,
-            innocent: innocent
+            innocent: survivors
                 .iter()
                 .map(merged)
                 .collect::<Result<_, StoreError>>()?,
@@ -596,9 +608,10 @@ fn signed(row: &Row) -> Result<Signed, StoreError> {
     })
 }
 
-/// `UNION` ends cycles: what was made from an entry may be merged into it later. Each step looks
-/// its rows up one by one, here and below: the planner does not know how few they are, and would
-/// read all that the tenant has.
+/// All rows that carry a subject: those that name it and, step by step, those made from them.
+/// `UNION` ends cycles: an entry that was made from another may be merged into it later. Each step
+/// looks its rows up one by one, here and below: the planner does not know how few they are, and
+/// would read all that the tenant has.
 const CARRYING: &str = "WITH RECURSIVE carrying (scope_id, row_id) AS (
     SELECT scope_id, row_id FROM remem.entry_subject WHERE tenant_id = $1 AND subject = $2
     UNION SELECT l.scope_id, l.row_id FROM carrying c CROSS JOIN LATERAL (SELECT * FROM remem.lineage l

@@ -1,5 +1,5 @@
-//! What a group of batches needs to know before it is applied: the clock (locked), and the rows it
-//! names. One trip.
+//! Reads everything that a group of batches needs before it is applied: the clock (locked), and the
+//! rows that the batches name. One round trip.
 
 use super::gate::{Call, Gate, Identity, Role, Transaction, call};
 use super::rows::{get, get_bytes, get_u64};
@@ -12,29 +12,31 @@ use remem_store::StoreError;
 use std::collections::{HashMap, HashSet};
 use tokio_postgres::Row;
 
-/// The tenant's clocks while a transaction runs; saved once at its end.
+/// The revision, event number, time and event chain of a tenant while a transaction runs; saved
+/// once at its end.
 #[derive(Clone, PartialEq)]
 pub(super) struct Clock {
     pub revision: Revision,
     pub seq: Seq,
     pub at: Timestamp,
     pub chain: [u8; 32],
-    /// The number of the newest memory: who sees only some of them cannot count them.
+    /// The number of the newest memory. Stored, since a user who sees only some memories cannot
+    /// count them.
     pub scopes: i64,
 }
 
-/// A memory that the group touches.
+/// A memory that the group touches, as it will be after the group.
 pub(super) struct ScopeRow {
     pub scope_id: i64,
     pub documents: i64,
     pub words: i64,
     pub next_row: i64,
-    /// Whether it has to be written, and whether it is not there yet.
+    /// Whether it has to be written, and whether it does not exist yet.
     pub changed: bool,
     pub new: bool,
 }
 
-/// An entry that the group names.
+/// An entry that the group names, as it will be after the group.
 pub(super) struct EntryRow {
     pub scope_id: i64,
     pub row_id: i64,
@@ -43,18 +45,18 @@ pub(super) struct EntryRow {
     pub erased: bool,
     pub created_at: i64,
     pub expires_at: Option<i64>,
-    /// Only if the group may remove or rewrite it.
+    /// Loaded only if the group may remove or rewrite the entry.
     pub content: Vec<u8>,
     pub tags: String,
     pub metadata: Option<String>,
-    /// Why it is gone, and which run took it away.
+    /// The reason of its removal, and the run that removed it.
     pub reason: Option<String>,
     pub removed_by_run: Option<String>,
     pub support: i64,
-    /// The row that stands for it, and whether that one's text is gone.
+    /// The row that replaced it, and whether the text of that one is erased.
     pub replaced_by: Option<i64>,
     pub replacement_erased: bool,
-    /// Whether others rest on its text.
+    /// Whether other entries were replaced by this one and still have their texts.
     pub stands_for_others: bool,
     pub persistent: bool,
     pub valid_at: Option<i64>,
@@ -66,7 +68,7 @@ pub(super) struct EntryRow {
 }
 
 impl EntryRow {
-    /// It is no part of its memory any more.
+    /// Marks the entry as removed.
     pub fn end(&mut self, batch: &Batch, revision: i64, at: i64, reason: &str) {
         (self.rev_to, self.ended_at) = (Some(revision), Some(at));
         self.reason = Some(reason.to_owned());
@@ -74,7 +76,7 @@ impl EntryRow {
     }
 }
 
-/// An idempotency record.
+/// The stored result of an earlier batch with an idempotency key.
 pub(super) struct Repeat {
     pub body: [u8; 32],
     pub at: Timestamp,
@@ -89,29 +91,31 @@ pub(super) struct RecordRow {
     pub source: Option<Place>,
 }
 
-/// Everything that the group may look at. Batches are applied to it in order, so a later one sees
-/// an earlier one's effect.
+/// The state that the batches of a group are applied to. They are applied in order, so a later one
+/// sees an earlier one's effect.
 pub(super) struct Working {
     pub clock: Clock,
     pub scopes: HashMap<MemoryRef, ScopeRow>,
     pub entries: HashMap<(MemoryRef, EntryId), EntryRow>,
     pub repeats: HashMap<(String, [u8; 32]), Repeat>,
-    /// Versions of the records that the group names, as they are now.
+    /// The records that the group names, by kind and key.
     pub records: HashMap<(RecordKind, String), RecordRow>,
     pub fences: HashMap<String, u64>,
-    /// How many events each run's log has.
+    /// The number of events in each run's log.
     pub run_lengths: HashMap<String, u64>,
     /// Actions that rest on entries that the group links.
     pub links: HashSet<(i64, i64, String, String)>,
-    /// Those of the rules that the group names that are there.
+    /// Those of the rules named by the group that exist.
     pub rules: HashSet<(String, String)>,
-    /// The revisions that runs hold; only if the group takes something away or lets go.
+    /// The revisions of open snapshots; loaded only if the group removes something or closes a
+    /// snapshot.
     pub snapshots: HashMap<String, i64>,
     /// Rows whose text this group erases.
     pub erased_rows: HashSet<(i64, i64)>,
-    /// The first end of an entry whose text is still there for no reason of its own; likewise.
+    /// The earliest removal of an entry whose text is still stored without a reason of its own;
+    /// loaded in the same cases.
     pub first_ended: Option<i64>,
-    /// Whether vectors are kept.
+    /// Whether vectors are stored.
     pub vectors: bool,
 }
 
@@ -153,7 +157,7 @@ const LINKS: &str = "SELECT l.scope_id, l.row_id, l.action, l.reference FROM unn
 const SNAPSHOTS: &str = "SELECT run_id, revision FROM remem.snapshot WHERE tenant_id = $1";
 const FIRST_ENDED: &str = "SELECT min(rev_to) FROM remem.entry WHERE tenant_id = $1 AND erased_at IS NULL AND removed_reason IN ('deleted', 'compacted', 'closed')";
 
-/// The names that a group mentions.
+/// The keys of all rows that a group needs, as parameters of the statements.
 struct Wanted<'a> {
     refs: Vec<&'a str>,
     entry_refs: Vec<&'a str>,
@@ -167,13 +171,13 @@ struct Wanted<'a> {
     runs: Vec<&'a str>,
     worlds: Vec<&'a str>,
     rules: Vec<&'a str>,
-    /// Actions are linked.
+    /// Whether actions are linked.
     links: bool,
-    /// Something is taken away, or a run lets go.
+    /// Whether something is removed, or a snapshot closed.
     ends: bool,
 }
 
-/// Names as they are gathered: each once. Of an entry also whether its whole row is needed.
+/// The keys while they are collected: each once. Of an entry also whether its whole row is needed.
 #[derive(Default)]
 struct Names<'a> {
     refs: HashSet<&'a str>,
@@ -191,7 +195,7 @@ impl<'a> Names<'a> {
             .or_insert(false);
     }
 
-    /// An entry that may come to its end.
+    /// An entry that may be removed, so that its whole row is needed.
     fn ending(&mut self, memory_ref: &'a MemoryRef, id: &'a EntryId) {
         self.ends = true;
         self.entries
@@ -325,8 +329,8 @@ impl<'a> Wanted<'a> {
         }
     }
 
-    /// The clock comes first: once its row is locked, what the later statements see is what the
-    /// last commit left.
+    /// The clock comes first: once its row is locked, the later statements see the result of the
+    /// last commit.
     fn calls(&'a self, tenant: &'a &'a str) -> Vec<Call<'a>> {
         let mut calls = vec![
             call(LOCK_CLOCK, &[tenant]),
@@ -366,7 +370,8 @@ impl<'a> Wanted<'a> {
     }
 }
 
-/// Opens the group's transaction, locks the tenant's clock and reads what the batches name.
+/// Opens the group's transaction, locks the tenant's clock and reads the rows that the batches
+/// name.
 pub(super) async fn load(
     gate: &Gate,
     tenant: &TenantId,
@@ -378,7 +383,7 @@ pub(super) async fn load(
         .iter()
         .find(|batch| batch.touches_owned())
         .map_or(Actor::Nobody, |batch| batch.actor());
-    let (transaction, mut answers) = gate
+    let (transaction, mut results) = gate
         .open(
             "BEGIN",
             Role::App,
@@ -386,29 +391,29 @@ pub(super) async fn load(
             wanted.calls(&name),
         )
         .await?;
-    if answers[0].is_empty() {
-        // The tenant's first write. What was read above was read without the lock: read it again.
+    if results[0].is_empty() {
+        // The tenant's first write. The rows above were read without the lock: read them again.
         let zeros = [0u8; 32].to_vec();
         let mut calls = vec![call(START_CLOCK, &[&name, &zeros])];
         calls.extend(wanted.calls(&name));
-        answers = transaction
+        results = transaction
             .run(calls)
             .await
             .map_err(super::gate::Failed::into_store)?;
-        answers.remove(0);
+        results.remove(0);
     }
-    let mut working = working(&wanted, answers)?;
+    let mut working = working(&wanted, results)?;
     if actor != Actor::Host {
-        // Memories of single users are out of sight, and something of theirs may have ended: a look
-        // too many does no harm.
+        // Memories of single users are not visible to this actor, and some of their entries may
+        // have been removed: an unnecessary scrub does no harm.
         working.first_ended = Some(0);
     }
     Ok((transaction, working))
 }
 
-fn working(wanted: &Wanted<'_>, answers: Vec<Vec<Row>>) -> Result<Working, StoreError> {
-    let mut answers = answers.into_iter();
-    let mut next = move || answers.next().unwrap_or_default();
+fn working(wanted: &Wanted<'_>, results: Vec<Vec<Row>>) -> Result<Working, StoreError> {
+    let mut results = results.into_iter();
+    let mut next = move || results.next().unwrap_or_default();
     let clock = next()
         .first()
         .map(clock)
@@ -487,7 +492,7 @@ fn name<T>(parsed: Option<T>) -> Result<T, StoreError> {
 }
 
 fn scope(row: &Row) -> Result<(MemoryRef, ScopeRow), StoreError> {
-    let found = ScopeRow {
+    let scope = ScopeRow {
         scope_id: get(row, 1)?,
         documents: get(row, 2)?,
         words: get(row, 3)?,
@@ -495,11 +500,11 @@ fn scope(row: &Row) -> Result<(MemoryRef, ScopeRow), StoreError> {
         changed: false,
         new: false,
     };
-    Ok((name(MemoryRef::parse(get(row, 0)?))?, found))
+    Ok((name(MemoryRef::parse(get(row, 0)?))?, scope))
 }
 
 fn entry(row: &Row) -> Result<((MemoryRef, EntryId), EntryRow), StoreError> {
-    let found = EntryRow {
+    let loaded = EntryRow {
         scope_id: get(row, 2)?,
         row_id: get(row, 3)?,
         rev_from: get(row, 4)?,
@@ -528,7 +533,7 @@ fn entry(row: &Row) -> Result<((MemoryRef, EntryId), EntryRow), StoreError> {
             name(MemoryRef::parse(get(row, 0)?))?,
             name(EntryId::parse(get(row, 1)?))?,
         ),
-        found,
+        loaded,
     ))
 }
 
@@ -551,11 +556,11 @@ fn record(row: &Row) -> Result<((RecordKind, String), RecordRow), StoreError> {
 }
 
 fn repeat(row: &Row) -> Result<((String, [u8; 32]), Repeat), StoreError> {
-    let found = Repeat {
+    let stored = Repeat {
         body: get_bytes(row, 2)?,
         at: Timestamp(get(row, 3)?),
         revision: Revision(get_u64(row, 4)?),
         outcomes: get(row, 5)?,
     };
-    Ok(((get(row, 0)?, get_bytes(row, 1)?), found))
+    Ok(((get(row, 0)?, get_bytes(row, 1)?), stored))
 }

@@ -1,4 +1,4 @@
-//! Upkeep: what is expired and where, old records, leases on passes.
+//! Upkeep: expired and outdated entries, tenants that are due, old records, leases on passes.
 
 use super::gate::{Gate, Identity, Role, call};
 use super::rows::{ENTRY_COLUMNS, ENTRY_WIDTH, entry, get, get_u64};
@@ -52,7 +52,8 @@ impl Gate {
             .collect()
     }
 
-    /// Entries under other rules, memory by memory.
+    /// Entries that were scanned under other redaction rules than those with the fingerprint
+    /// `scan`, memory by memory.
     pub async fn stale(
         &self,
         tenant: &TenantId,
@@ -70,9 +71,9 @@ impl Gate {
         let after = after.unwrap_or(RowCursor(0, 0));
         let scan = scan.cast_signed();
         let limited = i64::from(limit);
-        let asked = call(&sql, &[&name, &after.0, &after.1, &scan, &limited]);
+        let statement = call(&sql, &[&name, &after.0, &after.1, &scan, &limited]);
         let rows = self
-            .read_in_order(Role::Worker, Identity::keeper(tenant), asked)
+            .read_in_order(Role::Worker, Identity::keeper(tenant), statement)
             .await?;
         let named = |row: &Row| {
             let memory_ref = MemoryRef::parse(get(row, ENTRY_WIDTH + 2)?)
@@ -94,8 +95,8 @@ impl Gate {
         })
     }
 
-    /// Across tenants, before any of their identities is assumed: from a table that holds names and
-    /// instants only.
+    /// The tenants for which there is work, without the identity of any of them: read from a table
+    /// that holds names and instants only.
     pub async fn due(&self, work: Work, at: Timestamp) -> Result<Vec<TenantId>, StoreError> {
         let sql = match work {
             Work::Purge => {
@@ -116,9 +117,9 @@ impl Gate {
             .collect()
     }
 
-    /// Drops old idempotency records and works out anew when the tenant is due: at once if a run
-    /// let go of something since the pass looked. The clock's lock keeps a commit from setting an
-    /// earlier instant in between.
+    /// Deletes old idempotency records and computes anew when the tenant is due: at once if a run
+    /// released text since the pass looked. The clock's lock keeps a commit from setting an earlier
+    /// instant in between.
     pub async fn scrub(&self, tenant: &TenantId, keys_before: Timestamp) -> Result<(), StoreError> {
         let name = tenant.as_str();
         let calls = vec![
@@ -138,7 +139,7 @@ impl Gate {
         Ok(())
     }
 
-    /// By the database's clock, which all nodes share.
+    /// Uses the database's clock, which all nodes share.
     pub async fn claim(
         &self,
         tenant: &TenantId,
@@ -154,14 +155,14 @@ impl Gate {
                    RETURNING fence";
         let name = tenant.as_str();
         let for_ms = i64::try_from(for_ms).unwrap_or(i64::MAX / 4);
-        let answers = self
+        let results = self
             .write(
                 Role::Worker,
                 Identity::keeper(tenant),
                 vec![call(sql, &[&name, &pass, &holder, &for_ms])],
             )
             .await?;
-        answers
+        results
             .first()
             .and_then(|rows| rows.first())
             .map(|row| {

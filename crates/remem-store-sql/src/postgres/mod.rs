@@ -1,8 +1,8 @@
-//! PostgreSQL at the same seam: one schema for all tenants behind two walls, many nodes over one
-//! database.
+//! The PostgreSQL store behind the same interface: one schema for all tenants, separated by two
+//! independent checks, and many nodes over one database.
 //!
-//! This file owns what a node holds open; statements live in `read`, `search`, `load`, `save`,
-//! `maintain`, `verify`, and nobody but `gate` uses a connection of a pool.
+//! This file owns the connections and tasks of a node; statements are in `read`, `search`, `load`,
+//! `save`, `maintain`, `verify`, and only `gate` uses a connection of a pool.
 
 mod apply;
 mod beside;
@@ -63,58 +63,60 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use waiters::{Shares, Waiters};
 
-/// Connections for passes: few, since they only save time.
+/// Connections for passes: few, since more of them would only save time.
 const WORKER_CONNECTIONS: usize = 2;
-/// Connections for people who look at proposals.
+/// Connections for principals who review proposals.
 const REVIEWER_CONNECTIONS: usize = 1;
 
-/// Up to how many vectors of a kind a memory's are compared one by one, where nobody says
-/// otherwise. It finds all of them, some ten milliseconds later than an index (`docs/recall.md`).
+/// The default number of vectors of a kind up to which a memory's vectors are all compared. That
+/// finds the true nearest, some ten milliseconds later than an index would (`docs/recall.md`).
 pub const EXACT_MAX: u32 = 20_000;
 
-/// How many requests of one tenant wait for a connection at a time, where nobody says otherwise.
-/// More than a busy tenant's clients send at once, so that a burst is served; few enough that callers of other tenants, who are served in turn, still get theirs in time: at a
-/// few milliseconds a transaction, 16 connections serve as many in a tenth of a second.
+/// The default number of requests of one tenant that may wait for a connection at a time. More than
+/// a busy tenant's clients send at once, so that a burst is served; few enough that callers of
+/// other tenants, who are served in turn, still get theirs in time: at a few milliseconds a
+/// transaction, 16 connections serve as many in a tenth of a second.
 pub const WAITERS_MAX: usize = 256;
 
-/// How to open a database.
+/// Parameters for opening a database.
 pub struct Options {
-    /// The database, as the application's role.
+    /// The database, with the login of the application's role.
     pub target: Target,
-    /// The same as the worker's role, if it has a login of its own; the application becomes it
-    /// otherwise.
+    /// The database with the login of the worker's role, if that has one of its own; otherwise the
+    /// application switches to that role.
     pub worker: Option<Target>,
-    /// Connections for requests.
+    /// The number of connections for requests.
     pub connections: usize,
-    /// How long anybody waits for a connection, opening it included. A request waits until its
-    /// deadline (`remem_store::deadline`) if that comes first.
+    /// The longest wait for a connection, opening it included. A request waits until its deadline
+    /// (`remem_store::deadline`) if that comes first.
     pub wait: Duration,
-    /// How many requests of one tenant wait at a time; further ones are `Busy` at once:
-    /// `WAITERS_MAX`.
+    /// The number of requests of one tenant that may wait at a time; further ones are `Busy` at
+    /// once. The default is `WAITERS_MAX`.
     pub waiters_max: usize,
-    /// How long a transaction may take.
+    /// The longest time that a transaction may take.
     pub deadline: Duration,
-    /// Up to how many vectors of a kind a memory's are compared one by one: `EXACT_MAX`.
+    /// The number of vectors of a kind up to which a memory's vectors are all compared. The default
+    /// is `EXACT_MAX`.
     pub exact_max: u32,
-    /// This machine's clock, in milliseconds.
+    /// Reads this machine's clock, in milliseconds.
     pub local_ms: fn() -> i64,
 }
 
-/// Why a database could not be opened.
+/// The reasons why a database could not be opened.
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
-    /// Its schema does not fit.
+    /// The schema is missing, too old or too new.
     #[error(transparent)]
     Schema(#[from] SchemaError),
-    /// The wall does not stand.
+    /// The separation of tenants is not intact, or the role has too many rights.
     #[error(transparent)]
     Guard(#[from] GuardError),
-    /// It does not answer.
+    /// The database cannot be reached or refuses statements.
     #[error(transparent)]
     Store(#[from] StoreError),
 }
 
-/// The store.
+/// The store of one node, over a database that other nodes may share.
 pub struct PostgresStore {
     shared: Arc<Shared>,
     server: Server,
@@ -129,7 +131,8 @@ impl Drop for PostgresStore {
 }
 
 impl PostgresStore {
-    /// Opens a prepared database, after a look at its schema and its walls.
+    /// Opens a prepared database, after a check of its schema, its roles and the separation of
+    /// tenants.
     pub async fn open(options: Options) -> Result<PostgresStore, OpenError> {
         let server = examine(&options.target).await?;
         let worker = options
@@ -172,24 +175,24 @@ impl PostgresStore {
         })
     }
 
-    /// Tenants and keys in the same database.
+    /// The directory of tenants and keys in the same database.
     #[must_use]
     pub fn directory(&self) -> PostgresDirectory {
         PostgresDirectory::new(self.shared.clone())
     }
 
-    /// For the copy of a whole host.
+    /// Access to transactions, for the copy of a whole host.
     pub(crate) fn gate(&self) -> &Gate {
         &self.shared.gate
     }
 
-    /// What is known about the server.
+    /// The properties of the server, read when the store was opened.
     #[must_use]
     pub fn server(&self) -> &Server {
         &self.server
     }
 
-    /// Now, by the database's clock: what makes nodes agree on when an entry ends.
+    /// A clock that reads the database's time, so that nodes agree on when an entry ends.
     #[must_use]
     pub fn clock(&self) -> Box<dyn Fn() -> Timestamp + Send + Sync> {
         let shared = self.shared.clone();
@@ -197,7 +200,7 @@ impl PostgresStore {
         Box::new(move || Timestamp(local_ms() + shared.clock_ahead_ms.load(Ordering::SeqCst)))
     }
 
-    /// The key of all keyed digests that this database holds; `fresh` becomes it if there is none.
+    /// The key of all keyed digests in this database; stores `fresh` as the key if there is none.
     pub async fn host_secret(&self, fresh: &[u8; 32]) -> Result<[u8; 32], StoreError> {
         let insert = "INSERT INTO remem.host_secret (secret) VALUES ($1) ON CONFLICT DO NOTHING";
         self.shared
@@ -225,22 +228,22 @@ impl PostgresStore {
     }
 }
 
-/// Looks at a database on a connection of its own, before anything is served from it.
+/// Checks a database on a separate connection, before the store uses it.
 async fn examine(target: &Target) -> Result<Server, OpenError> {
     let (client, driver) = target.connect().await?;
     #[expect(
         clippy::disallowed_methods,
         reason = "the connection is driven while its statements wait for it"
     )]
-    let driving = tokio::spawn(driver);
-    let examined = async {
+    let driver_task = tokio::spawn(driver);
+    let checked = async {
         schema::check(&client).await?;
         Ok(guard::check(&client, target.user()).await?)
     };
-    let examined = examined.await;
+    let checked = checked.await;
     drop(client);
-    let _ = driving.await; // its errors have reached the statements
-    examined
+    let _ = driver_task.await; // its errors have reached the statements
+    checked
 }
 
 #[async_trait]
@@ -534,7 +537,8 @@ impl Store for PostgresStore {
         self.shared.gate.due(work, at).await
     }
 
-    /// The server's own vacuum takes erased text out of the pages; the application may not run it.
+    /// Does not compact: the server's own vacuum removes erased text from the pages, and the
+    /// application has no right to run it.
     async fn scrub(
         &self,
         tenant: &TenantId,
@@ -584,7 +588,7 @@ impl Store for PostgresStore {
     }
 }
 
-/// As the one role that may.
+/// The gate runs these as the reviewer's role, the only one that may read the table.
 #[async_trait]
 impl Review for PostgresStore {
     async fn inert(

@@ -1,9 +1,10 @@
-//! The monitor: one connection of its own that tells whether the database answers, what its clock
-//! says, what other nodes committed, and tells them what this one did.
+//! The monitor: a connection of its own that finds out whether the database answers, what time its
+//! clock shows, and which commits other nodes made, and that notifies them of the commits of this
+//! one.
 //!
-//! Notifications are sent from here after the commits, gathered: a NOTIFY inside each writing
-//! transaction would make all commits of the whole server queue for one lock. They carry names and
-//! numbers only, and are hints: whoever waits also looks on its own every second.
+//! Notifications are sent from here after the commits, several together: a NOTIFY inside each
+//! writing transaction would make all commits of the whole server queue for one lock. They carry
+//! names and numbers only, and are hints: every waiter also checks by itself every second.
 
 use super::connect::{Driver, Target};
 use super::error::{DatabaseError, failed, unavailable};
@@ -20,20 +21,23 @@ use tokio::sync::mpsc;
 use tokio_postgres::types::ToSql;
 use tokio_postgres::{AsyncMessage, Client, Error, Notification, Statement};
 
-/// Commits.
+/// The channel on which nodes announce commits.
 const COMMITS: &str = "remem_commit";
-/// Changes of tenants and keys.
+/// The channel on which changes of tenants and keys are announced.
 pub(super) const DIRECTORY: &str = "remem_directory";
+/// The time between two probes.
 const BEAT: Duration = Duration::from_millis(250);
-/// An answer that takes longer is late.
+/// An answer that takes longer than this is late.
 const LATE_AFTER: Duration = Duration::from_millis(500);
-/// A database that is silent for so long is down. A shorter stall, say of a machine that is busy,
-/// is not worth refusing requests that could wait it out.
+/// A database that is silent for this long is down. A shorter stall, for example of a machine that
+/// is busy, is not worth refusing requests that could wait it out.
 const DOWN_AFTER: Duration = Duration::from_secs(5);
+/// The time for which commits are collected before they are announced.
 const GATHER: Duration = Duration::from_millis(3);
+/// The pause before another attempt to connect.
 const AGAIN: Duration = Duration::from_millis(100);
 
-/// Keeps watching until it is aborted.
+/// Watches the database until the task is aborted; reconnects after each failure.
 pub(super) async fn watch(shared: Arc<Shared>, target: Target, local_ms: fn() -> i64) {
     loop {
         match target.connect().await {
@@ -43,11 +47,11 @@ pub(super) async fn watch(shared: Arc<Shared>, target: Target, local_ms: fn() ->
                     report(&shared, Health::Late, &error);
                 }
             }
-            // A server that is full serves those that have a connection.
+            // A server that has no free connections still serves those that have one.
             Err(error @ StoreError::Busy) => report(&shared, Health::Late, &error),
             Err(error) => report(&shared, Health::Down, &error),
         }
-        // What was missed meanwhile is unknown.
+        // Notifications may have been missed meanwhile, so the directory has to be read again.
         shared.directory_version.fetch_add(1, Ordering::SeqCst);
         tokio::time::sleep(AGAIN).await;
     }
@@ -60,20 +64,20 @@ fn report(shared: &Shared, health: Health, error: &StoreError) {
     }
 }
 
-/// Waits for an answer, and reports when it is late and when it is given up.
+/// Waits for the answer to a request, and reports when it is late and when the database is down.
 async fn answered<T>(
     shared: &Shared,
-    ask: impl Future<Output = Result<T, Error>>,
+    request: impl Future<Output = Result<T, Error>>,
 ) -> Result<T, StoreError> {
-    tokio::pin!(ask);
-    if let Ok(answer) = tokio::time::timeout(LATE_AFTER, &mut ask).await {
+    tokio::pin!(request);
+    if let Ok(answer) = tokio::time::timeout(LATE_AFTER, &mut request).await {
         return answer.map_err(failed);
     }
     let late = unavailable(DatabaseError::Deadline);
     if shared.health().is_answering() {
         report(shared, Health::Late, &late);
     }
-    if let Ok(answer) = tokio::time::timeout(DOWN_AFTER - LATE_AFTER, ask).await {
+    if let Ok(answer) = tokio::time::timeout(DOWN_AFTER - LATE_AFTER, request).await {
         return answer.map_err(failed);
     }
     report(shared, Health::Down, &late);
@@ -91,9 +95,9 @@ async fn watch_once(
         clippy::disallowed_methods,
         reason = "the connection is driven while the monitor waits for it"
     )]
-    let driving = tokio::spawn(drive(driver, notify));
-    let _driving = AbortOnDrop(driving);
-    // Nothing is written here, so nothing has to be waited for.
+    let driver_task = tokio::spawn(drive(driver, notify));
+    let _driving = AbortOnDrop(driver_task);
+    // This session writes nothing, so its commits need not wait for the disk.
     let listen = format!(
         "SET synchronous_commit = off; SET statement_timeout = '5s'; LISTEN {COMMITS}; LISTEN {DIRECTORY}"
     );
@@ -109,7 +113,7 @@ async fn watch_once(
             tokio::select! {
                 () = &mut next => break,
                 () = shared.posted.notified() => send(shared, &client, &notify).await?,
-                heard = notified.recv() => match heard {
+                notification_or_end = notified.recv() => match notification_or_end {
                     Some(notification) => hear(shared, &notification),
                     None => return Err(unavailable(DatabaseError::Connection("closed".to_owned()))),
                 },
@@ -126,6 +130,7 @@ impl Drop for AbortOnDrop {
     }
 }
 
+/// Drives the connection and passes on its notifications.
 async fn drive(mut driver: Driver, notify: mpsc::UnboundedSender<Notification>) {
     while let Some(Ok(message)) = poll_fn(|cx| driver.poll_message(cx)).await {
         if let AsyncMessage::Notification(notification) = message
@@ -136,7 +141,7 @@ async fn drive(mut driver: Driver, notify: mpsc::UnboundedSender<Notification>) 
     }
 }
 
-/// Asks the database for its time.
+/// Reads the database's time, which also shows that it answers.
 async fn beat(
     shared: &Shared,
     client: &Client,
@@ -147,7 +152,7 @@ async fn beat(
     let row = answered(shared, client.query_one(time, &[])).await?;
     let database: i64 = row.try_get(0).map_err(failed)?;
     let after = local_ms();
-    // When on its way a late answer was made is anybody's guess, so the clock is not set by it.
+    // It is unknown when on its way a late answer was made, so the clock is not set by it.
     if u128::try_from(after - before).is_ok_and(|took| took <= LATE_AFTER.as_millis()) {
         let ahead = database - i64::midpoint(before, after);
         shared.clock_ahead_ms.store(ahead, Ordering::SeqCst);
@@ -158,7 +163,7 @@ async fn beat(
     Ok(())
 }
 
-/// Commits of a few milliseconds travel together.
+/// Sends the announcements of this node's commits; those within a few milliseconds go together.
 async fn send(shared: &Shared, client: &Client, notify: &Statement) -> Result<(), StoreError> {
     tokio::time::sleep(GATHER).await;
     for payload in shared.take_outbox() {
@@ -168,6 +173,7 @@ async fn send(shared: &Shared, client: &Client, notify: &Statement) -> Result<()
     Ok(())
 }
 
+/// Handles a notification of another node.
 fn hear(shared: &Shared, notification: &Notification) {
     match notification.channel() {
         COMMITS => sabotage!(

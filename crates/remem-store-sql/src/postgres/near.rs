@@ -1,12 +1,11 @@
-//! The nearest vectors of a memory: compared one by one, or, for a kind of entry that the memory
-//! has many of, found along the index of that kind, whose conditions stand in the statement
-//! literally. Either way the conditions of the reader are held against every row before rows are
-//! counted.
+//! The nearest vectors of a memory: all are compared, or, for a kind of entry that the memory has
+//! many of, found along the index of that kind, whose conditions are in the statement as literals.
+//! Either way the conditions of the reader are checked on every row before rows are counted.
 //!
-//! Such an index holds the vectors of all tenants, and pgvector walks along it for so many steps
-//! only (`hnsw.max_scan_tuples`). Who has few among many of others', or asks for what hardly any
-//! entry is, would get fewer than there are: when a walk has ended too early, the search is made
-//! again without it. So others can cost time, and never an answer.
+//! Such an index holds the vectors of all tenants, and pgvector visits only so many of its rows
+//! (`hnsw.max_scan_tuples`). A tenant with few vectors among many of others, or a query with a
+//! selective filter, would get fewer rows than there are: when a walk has ended too early, the
+//! search is repeated without it. So other tenants can cost time, and never an answer.
 
 use super::rows::{Param, Statement};
 use super::search::{Question, push_seen};
@@ -20,7 +19,7 @@ const INDEXED_DIMENSIONS: usize = 384;
 /// A kind of entry: there is an index for each.
 pub(super) type Kind = (Tier, Typology);
 
-/// The kinds that there are.
+/// All kinds that entries can have.
 pub(super) fn kinds() -> impl Iterator<Item = Kind> {
     let all = Tier::ALL
         .into_iter()
@@ -28,7 +27,7 @@ pub(super) fn kinds() -> impl Iterator<Item = Kind> {
     all.filter(|(tier, typology)| tier.produces(*typology))
 }
 
-/// A direction that entries shall be near to.
+/// The vector of a query, with the plan to find its nearest neighbours.
 pub(super) struct Near<'a> {
     pub model: i64,
     pub vector: &'a Embedding,
@@ -36,13 +35,13 @@ pub(super) struct Near<'a> {
     way: Way,
 }
 
-/// How the nearest are found.
+/// The plans to find the nearest vectors.
 enum Way {
-    /// All of the memory are compared.
+    /// All vectors of the memory are compared.
     All,
-    /// What the filter leaves is looked for first, and compared.
+    /// The entries that match the filter are found first, and their vectors compared.
     Left,
-    /// Kind by kind: along its index, or all of it compared.
+    /// Kind by kind: along its index (`true`), or all of the kind compared.
     Kinds(Vec<(Kind, bool)>),
 }
 
@@ -56,22 +55,22 @@ impl<'a> Near<'a> {
         }
     }
 
-    /// Whether there are indexes for it.
+    /// Whether there are indexes for vectors of this size.
     pub fn is_indexed(&self) -> bool {
         self.vector.components().len() == INDEXED_DIMENSIONS
     }
 
-    /// Whether it goes along an index.
+    /// Whether the plan walks along an index.
     pub fn is_along(&self) -> bool {
         matches!(&self.way, Way::Kinds(kinds) if kinds.iter().any(|(_, along)| *along))
     }
 
-    /// The memory has many entries of these kinds.
+    /// Chooses the plan for a memory that has many entries of these kinds.
     pub fn choose(&mut self, many: &[Kind], filter: &Filter) {
         let wanted = |kind: &Kind| {
             filter.tier.is_none_or(|t| t == kind.0) && filter.typology.is_none_or(|t| t == kind.1)
         };
-        let way = || {
+        let by_kind = || {
             Way::Kinds(
                 kinds()
                     .filter(|kind| {
@@ -85,10 +84,10 @@ impl<'a> Near<'a> {
                     .collect(),
             )
         };
-        self.way = if many.is_empty() { Way::All } else { way() };
+        self.way = if many.is_empty() { Way::All } else { by_kind() };
     }
 
-    /// The filter leaves little.
+    /// Chooses the plan for a filter that few entries match.
     pub fn choose_left(&mut self) {
         self.way = sabotage!(
             "a-filter-that-leaves-little-costs-the-whole-memory",
@@ -97,7 +96,8 @@ impl<'a> Near<'a> {
         );
     }
 
-    /// Whether a walk ended before `depth` of its kind were found; then the next way is chosen.
+    /// Whether a walk ended before `depth` rows of its kind were found; if so, the next plan is
+    /// chosen.
     pub fn fell_short(&mut self, found: &[Kind], filter: &Filter, depth: u32) -> bool {
         let Way::Kinds(kinds) = &mut self.way else {
             return false;
@@ -117,19 +117,19 @@ impl<'a> Near<'a> {
         short
     }
 
-    /// The rows that are near.
-    pub fn push(&'a self, statement: &mut Statement<'a>, question: &Question<'a>) {
+    /// Adds the query of the nearest rows.
+    pub fn push(&'a self, statement: &mut Statement<'a>, query: &Question<'a>) {
         let kinds = match &self.way {
-            Way::All => return self.push_all(statement, question, ""),
-            Way::Left => return self.push_left(statement, question),
+            Way::All => return self.push_all(statement, query, ""),
+            Way::Left => return self.push_left(statement, query),
             Way::Kinds(kinds) if kinds.is_empty() => {
                 return statement.push("SELECT row_id FROM lexical", []);
             }
             Way::Kinds(kinds) => kinds,
         };
-        let mut joint = "(";
+        let mut separator = "(";
         for ((tier, typology), along) in kinds {
-            statement.push(joint, []);
+            statement.push(separator, []);
             let tier = tier.as_str();
             let typology = typology.as_str();
             let of_kind = sabotage!(
@@ -142,24 +142,24 @@ impl<'a> Near<'a> {
                 )
             );
             match along {
-                true => self.push_along(statement, question, &of_kind),
+                true => self.push_along(statement, query, &of_kind),
                 false => sabotage!(
                     "few-of-a-kind-are-looked-for-among-those-of-all",
-                    self.push_all(statement, question, &of_kind),
-                    self.push_along(statement, question, &of_kind)
+                    self.push_all(statement, query, &of_kind),
+                    self.push_along(statement, query, &of_kind)
                 ),
             }
-            joint = ") UNION ALL (";
+            separator = ") UNION ALL (";
         }
         statement.push(")", []);
     }
 
-    /// All in order, until there are enough.
-    fn push_all(&'a self, statement: &mut Statement<'a>, question: &Question<'a>, of_kind: &str) {
+    /// Compares all vectors in order of distance, until there are enough visible rows.
+    fn push_all(&'a self, statement: &mut Statement<'a>, query: &Question<'a>, of_kind: &str) {
         statement.push("SELECT n.row_id FROM (SELECT v.row_id, ", []);
         self.push_far(statement);
         let key = [
-            Param::Text(question.scope.tenant.as_str()),
+            Param::Text(query.scope.tenant.as_str()),
             Param::Number(self.model),
         ];
         let of_memory = sabotage!("a-plan-that-reads-the-vectors-of-all", format!(
@@ -172,31 +172,31 @@ impl<'a> Near<'a> {
              CROSS JOIN LATERAL ("
         ));
         statement.push(&of_memory, key);
-        push_seen(statement, question, " AND e.row_id = n.row_id");
+        push_seen(statement, query, " AND e.row_id = n.row_id");
         statement.push(
             ") e ORDER BY n.far, n.row_id DESC LIMIT ?",
-            [Param::Number(question.depth.into())],
+            [Param::Number(query.depth.into())],
         );
     }
 
-    /// The vectors of what the filter leaves.
-    fn push_left(&'a self, statement: &mut Statement<'a>, question: &Question<'a>) {
+    /// Compares the vectors of the entries that match the filter.
+    fn push_left(&'a self, statement: &mut Statement<'a>, query: &Question<'a>) {
         statement.push("SELECT e.row_id FROM (", []);
-        push_seen(statement, question, "");
+        push_seen(statement, query, "");
         statement.push(") e CROSS JOIN LATERAL (SELECT ", []);
         self.push_far(statement);
         let key = [
-            Param::Text(question.scope.tenant.as_str()),
+            Param::Text(query.scope.tenant.as_str()),
             Param::Number(self.model),
         ];
         statement.push(
             " AS far FROM remem.vector v WHERE v.tenant_id = ? AND v.scope_id = (SELECT scope_id FROM s) AND v.row_id = e.row_id
                AND v.model = ? OFFSET 0) v ORDER BY v.far, e.row_id DESC LIMIT ?",
-            key.into_iter().chain([Param::Number(question.depth.into())]),
+            key.into_iter().chain([Param::Number(query.depth.into())]),
         );
     }
 
-    /// How far away a vector is, in words that no index has.
+    /// Adds the distance of a vector, in a form that no index supports.
     fn push_far(&'a self, statement: &mut Statement<'a>) {
         let sql = format!(
             "v.direction OPERATOR(public.<=>) ?::text::public.halfvec({})",
@@ -205,53 +205,51 @@ impl<'a> Near<'a> {
         statement.push(&sql, [Param::Text(&self.text)]);
     }
 
-    /// Along the index of a kind.
-    fn push_along(&'a self, statement: &mut Statement<'a>, question: &Question<'a>, of_kind: &str) {
+    /// Walks along the index of a kind.
+    fn push_along(&'a self, statement: &mut Statement<'a>, query: &Question<'a>, of_kind: &str) {
         statement.push(
             "SELECT v.row_id FROM remem.vector v CROSS JOIN LATERAL (",
             [],
         );
-        push_seen(statement, question, " AND e.row_id = v.row_id");
-        // In one level with its limit, or the planner would think that all of it is wanted.
+        push_seen(statement, query, " AND e.row_id = v.row_id");
+        // On one level with its limit, or the planner would assume that all rows are needed.
         let order = format!(
             ") e WHERE v.tenant_id = ? AND v.scope_id = (SELECT scope_id FROM s) AND v.model = ?{of_kind}
               ORDER BY (v.direction::public.halfvec({INDEXED_DIMENSIONS})) OPERATOR(public.<=>) ?::text::public.halfvec({INDEXED_DIMENSIONS}) LIMIT ?"
         );
         let key = [
-            Param::Text(question.scope.tenant.as_str()),
+            Param::Text(query.scope.tenant.as_str()),
             Param::Number(self.model),
         ];
         statement.push(
             &order,
-            key.into_iter().chain([
-                Param::Text(&self.text),
-                Param::Number(question.depth.into()),
-            ]),
+            key.into_iter()
+                .chain([Param::Text(&self.text), Param::Number(query.depth.into())]),
         );
     }
 }
 
-/// Whether a filter asks for more than a kind.
+/// Whether a filter has conditions other than on tier and kind.
 pub(super) fn narrows(filter: &Filter) -> bool {
     let timed = filter.created_from.is_some() || filter.created_to.is_some();
     timed || !filter.tags.is_empty() || filter.session.is_some() || filter.interaction.is_some()
 }
 
-/// Whether more than so many entries are seen and wanted.
-pub(super) fn leaves_more<'a>(question: &Question<'a>, than: i64) -> Statement<'a> {
-    let tenant = Param::Text(question.scope.tenant.as_str());
-    let name = Param::Text(question.scope.memory_ref.as_str());
+/// The statement that returns a row if more than `than` entries are visible and match the filter.
+pub(super) fn leaves_more<'a>(query: &Question<'a>, than: i64) -> Statement<'a> {
+    let tenant = Param::Text(query.scope.tenant.as_str());
+    let name = Param::Text(query.scope.memory_ref.as_str());
     let mut statement = Statement::new("");
     statement.push(
         "WITH s AS MATERIALIZED (SELECT scope_id FROM remem.scope WHERE tenant_id = ? AND memory_ref = ?) SELECT 1 FROM (",
         [tenant, name],
     );
-    push_seen(&mut statement, question, "");
+    push_seen(&mut statement, query, "");
     statement.push(") e OFFSET ? LIMIT 1", [Param::Number(than)]);
     statement
 }
 
-/// A direction as pgvector reads it.
+/// A vector in the text form that pgvector reads.
 pub(super) fn as_text(direction: &Embedding) -> String {
     let numbers: Vec<String> = direction
         .components()

@@ -1,5 +1,5 @@
-//! Reads: get, list, stats, memories, events, clocks. Each is one statement, so each sees one
-//! commit.
+//! Queries: get, list, statistics, memories, events, clocks. Each is one statement, so each sees
+//! one commit.
 
 use super::gate::{Gate, Identity, Role, call};
 use super::rows::{ENTRY_COLUMNS, Param, Part, Statement, entry, get, get_bytes, get_u64};
@@ -153,9 +153,9 @@ impl Gate {
         let run = run.as_str();
         let limit = i64::from(limit);
         let from = from.cast_signed();
-        let asked = call(RUN_EVENTS, &[&name, &run, &from, &limit]);
+        let statement = call(RUN_EVENTS, &[&name, &run, &from, &limit]);
         let rows = self
-            .read_in_order(Role::App, Identity::tenant(tenant), asked)
+            .read_in_order(Role::App, Identity::tenant(tenant), statement)
             .await?;
         rows.iter().map(event).collect()
     }
@@ -196,12 +196,12 @@ fn event(row: &Row) -> Result<Event, StoreError> {
     let run: Option<&str> = get(row, 3)?;
     let run_seq: Option<i64> = get(row, 4)?;
     let recorded_at: Option<i64> = get(row, 5)?;
-    let place = run.and_then(RunId::parse).zip(run_seq);
+    let position = run.and_then(RunId::parse).zip(run_seq);
     Ok(Event {
         seq: Seq(get_u64(row, 0)?),
         revision: Revision(get_u64(row, 1)?),
         at: Timestamp(get(row, 2)?),
-        run: place.map(|(id, seq)| RunPosition {
+        run: position.map(|(id, seq)| RunPosition {
             id,
             seq: seq.cast_unsigned(),
             recorded_at: recorded_at.map(Timestamp),
@@ -212,11 +212,12 @@ fn event(row: &Row) -> Result<Event, StoreError> {
     })
 }
 
-/// The memory as a value of its own rather than a join: an index on entries then keeps their order.
+/// The memory's row id as a subquery rather than a join: an index on entries then keeps their
+/// order.
 const ONE_SCOPE: &str =
     "(SELECT scope_id FROM remem.scope WHERE tenant_id = $1 AND memory_ref = $2)";
 
-/// `columns` of the live entries `e` of one memory.
+/// Selects `columns` of the live entries `e` of one memory.
 fn one_memory<'a>(columns: &str, scope: &'a Scope, at: &'a ReadAt) -> Statement<'a> {
     let mut statement = of_memory(columns, scope);
     statement.push(" FROM remem.entry e WHERE ", []);
@@ -224,7 +225,7 @@ fn one_memory<'a>(columns: &str, scope: &'a Scope, at: &'a ReadAt) -> Statement<
     statement
 }
 
-/// A statement whose first two parameters are the tenant and the memory.
+/// Begins a statement whose first two parameters are the tenant and the memory.
 fn of_memory<'a>(columns: &str, scope: &'a Scope) -> Statement<'a> {
     let mut statement = Statement::new(columns);
     statement.params.extend([
@@ -234,8 +235,8 @@ fn of_memory<'a>(columns: &str, scope: &'a Scope) -> Statement<'a> {
     statement
 }
 
-/// A snapshot is read in two parts, each in the order of its own index: what is still there, and
-/// what was taken away since.
+/// Lists a page of entries, newest first. A snapshot is read in two parts, each in the order of its
+/// own index: the entries that are still current, and those that were removed since.
 fn list<'a>(scope: &'a Scope, filter: &'a Filter, page: &'a Page, at: &'a ReadAt) -> Statement<'a> {
     let (ReadAt::Snapshot { .. } | ReadAt::AsOf { .. }) = at else {
         let mut statement = of_memory("", scope);
@@ -263,13 +264,13 @@ fn push_list<'a>(
 ) {
     let tenant = scope.tenant.as_str();
     statement.push(&format!("SELECT {ENTRY_COLUMNS} FROM "), []);
-    // With a tag, walk the tag's own index in order and fetch each entry. What was taken away is
-    // little: it is looked at entry by entry.
+    // With a tag, walk the tag's own index in order and fetch each entry. Removed entries are few:
+    // they are looked at one by one.
     let (created_at, head) = match filter.tags.split_first() {
         _ if part == Part::Ended => {
             statement.push("remem.entry e WHERE ", []);
             statement.push_part(tenant, ONE_SCOPE, at, part);
-            // The fence keeps PostgreSQL from walking all entries with the tag instead.
+            // OFFSET 0 keeps PostgreSQL from walking all entries with the tag instead.
             filter
                 .tags
                 .iter()
@@ -305,15 +306,15 @@ fn push_list<'a>(
             [Param::Number(at), Param::Number(at), Param::Text(id)],
         );
     }
-    // The index holds the first 100 characters of an id; the whole id decides what those leave
-    // open.
+    // The index holds the first 100 characters of an id; the whole id orders those that have the
+    // same ones.
     statement.push(
         &format!(" ORDER BY {created_at} DESC, {head} DESC, e.id DESC LIMIT ?"),
         [Param::Number(page.limit.into())],
     );
 }
 
-/// Every one of these tags must be on `e`.
+/// Adds the condition that `e` has each of these tags.
 pub(super) fn push_tags<'a>(statement: &mut Statement<'a>, tags: &'a [String]) {
     tags.iter()
         .for_each(|tag| statement.push(&has_tag(""), [Param::Text(tag)]));
@@ -326,7 +327,7 @@ fn has_tag(fence: &str) -> String {
     )
 }
 
-/// Which tier, kind, session, chat thread and trust `e` must be of.
+/// Adds the conditions on tier, kind, session, chat thread and trust of `e`.
 pub(super) fn push_cell<'a>(statement: &mut Statement<'a>, filter: &'a Filter) {
     if let Some(names) = filter.trust_names() {
         statement.push(&format!(" AND e.trust IN ({names})"), []);
@@ -350,7 +351,7 @@ pub(super) fn push_cell<'a>(statement: &mut Statement<'a>, filter: &'a Filter) {
         statement.push(&format!(" AND e.{column} = ?"), [Param::Text(value)]);
     }
     if filter.session.is_some() {
-        statement.push(" AND e.session IS NOT NULL", []); // what the index is about
+        statement.push(" AND e.session IS NOT NULL", []); // the condition of the partial index
     }
 }
 
@@ -363,7 +364,7 @@ pub(super) fn push_created<'a>(statement: &mut Statement<'a>, filter: &'a Filter
     }
 }
 
-/// A tag with a NUL is on no entry, and PostgreSQL would refuse to look.
+/// Whether no entry can match: no tag contains a NUL, and PostgreSQL would refuse such a parameter.
 pub(super) fn matches_nothing(filter: &Filter) -> bool {
     filter.tags.iter().any(|tag| tag.contains('\0'))
 }

@@ -1,5 +1,5 @@
-//! Records: named, versioned objects beside a tenant's memory. Those that are inert lie in a table
-//! of their own, which only the reviewer's role may read.
+//! Records: named, versioned objects beside a tenant's memory. Records under review (inert ones)
+//! are in a separate table, which only the reviewer's role may read.
 
 use super::gate::{Call, Gate, Identity, Role, call};
 use super::rows::{get, get_u64};
@@ -135,10 +135,10 @@ impl Gate {
         &self,
         tenant: &TenantId,
         kind: RecordKind,
-        asked: Call<'_>,
+        statement: Call<'_>,
     ) -> Result<Vec<Record>, StoreError> {
         let rows = self
-            .read_in_order(role(kind), Identity::keeper(tenant), asked)
+            .read_in_order(role(kind), Identity::keeper(tenant), statement)
             .await?;
         rows.iter().map(|row| record(row, kind)).collect()
     }

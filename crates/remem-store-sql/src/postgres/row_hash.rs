@@ -1,6 +1,6 @@
-//! The hashes of rows in the database: their check, page by page, and the filling of those that
-//! were written before rows had one. The functions and triggers that make them are in the steps
-//! `row_hash`.
+//! The hashes of rows in the database: their check, page by page, and the backfill of rows that
+//! were written before rows had one. The functions and triggers that make them are in the
+//! migrations `row_hash`.
 
 use super::connect::Target;
 use super::error::failed;
@@ -14,21 +14,21 @@ use std::collections::BTreeSet;
 use tokio_postgres::types::ToSql;
 use tokio_postgres::{Client, Row};
 
-/// Rows that are looked at by one statement.
+/// The number of rows that one statement checks.
 const PAGE: i64 = 2_000;
 const BEGIN: &str =
     "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; SET LOCAL statement_timeout = '5min'";
 
-/// How far the filling is; told after every page.
+/// The progress of the backfill, reported after every page.
 #[derive(Clone, Debug)]
 pub struct Filling {
-    /// The table.
+    /// The table in progress.
     pub table: &'static str,
-    /// Rows that got their hash so far, of all tables.
+    /// The number of rows that got their hash so far, in all tables.
     pub rows: u64,
 }
 
-/// The type that a column of a key has.
+/// The type of a column of a key.
 fn type_of(column: &str, table: &str) -> &'static str {
     match (table, column) {
         (_, "scope_id" | "row_id" | "model" | "source_scope" | "source_row") => "bigint",
@@ -38,13 +38,13 @@ fn type_of(column: &str, table: &str) -> &'static str {
     }
 }
 
-/// Rows of a table, page by page in the order of their keys: those of a tenant, or all of a table
-/// that no tenant has rows in.
+/// The rows of a table, page by page in the order of their keys: those of a tenant, or all rows of
+/// a table that belongs to no tenant.
 struct Pages<'a> {
     hashed: &'a Hashed,
     tenant: Option<&'a str>,
     limit: i64,
-    /// The key of the last row of the page before.
+    /// The key of the last row of the previous page.
     after: Vec<String>,
 }
 
@@ -59,11 +59,11 @@ impl<'a> Pages<'a> {
         }
     }
 
-    /// Selects the next page.
+    /// The statement that selects the next page.
     fn sql(&self, columns: &str, only: &str) -> String {
         let Hashed { table, key, .. } = self.hashed;
         let keys = of_row(key);
-        let (whose, first) = match self.tenant {
+        let (tenant_condition, first) = match self.tenant {
             Some(_) => ("tenant_id = $2", 3),
             None => ("true", 2),
         };
@@ -71,13 +71,13 @@ impl<'a> Pages<'a> {
         let after: Vec<String> = after
             .map(|(n, column)| format!("${}::text::{}", n + first, type_of(column, table)))
             .collect();
-        let past = if self.after.is_empty() {
+        let after_condition = if self.after.is_empty() {
             String::new()
         } else {
             format!("AND ({keys}) > ({})", after.join(", "))
         };
         format!(
-            "SELECT {columns} FROM remem.{table} AS r WHERE {whose} {past} {only} ORDER BY {keys} LIMIT $1"
+            "SELECT {columns} FROM remem.{table} AS r WHERE {tenant_condition} {after_condition} {only} ORDER BY {keys} LIMIT $1"
         )
     }
 
@@ -88,8 +88,8 @@ impl<'a> Pages<'a> {
         params
     }
 
-    /// Goes on after this page, whose rows begin with their keys. Answers whether there may be
-    /// more.
+    /// Advances to the page after this one, whose rows begin with their keys. Returns whether there
+    /// may be more.
     fn advance(&mut self, rows: &[Row]) -> Result<bool, StoreError> {
         match rows.last() {
             Some(last) if rows.len() as i64 == self.limit => {
@@ -107,7 +107,7 @@ fn of_row(key: &[&str]) -> String {
     columns.join(", ")
 }
 
-/// The columns of a key as texts, to go on from.
+/// The columns of a key as texts, which the next page starts after.
 fn cursor(hashed: &Hashed) -> String {
     let texts: Vec<String> = hashed.key.iter().map(|c| format!("r.{c}::text")).collect();
     texts.join(", ")
@@ -132,8 +132,9 @@ async fn read(
         .map_err(Failed::into_store)
 }
 
-/// Holds the rows of a table that are in sight against their hashes, and by `also`. A row without one is
-/// damaged too, unless its table is still to be filled. Answers how many rows there are.
+/// Compares the visible rows of a table with their hashes, and with the condition `also`. A row
+/// without a hash is damaged too, unless its table is still to be backfilled. Returns the number of
+/// rows.
 pub(super) async fn check(
     transaction: &Transaction,
     hashed: &Hashed,
@@ -141,23 +142,35 @@ pub(super) async fn check(
     damages: &mut Damages,
 ) -> Result<u64, StoreError> {
     let pending = names(&read(transaction, PENDING, &[]).await?)?.contains(hashed.table);
-    let Hashed { table, told, .. } = hashed;
+    let Hashed {
+        table,
+        told: row_label,
+        ..
+    } = hashed;
     let width = hashed.key.len();
     let mut pages = Pages::new(hashed, tenant, PAGE);
     let mut count = 0;
     loop {
         let columns = format!(
-            "{}, ({told})::text, row_hash IS NULL, row_hash IS DISTINCT FROM
+            "{}, ({row_label})::text, row_hash IS NULL, row_hash IS DISTINCT FROM
                substr(row_hash, 1, 1) || remem.{table}_hash(r, get_byte(row_hash || '\\x00'::bytea, 0)) {also}",
             cursor(hashed)
         );
         let sql = pages.sql(&columns, "");
         let rows = read(transaction, &sql, &pages.params()).await?;
         for row in &rows {
-            let waiting: bool = get(row, width + 1)?;
-            let other: bool = get(row, width + 2)?;
-            let missing = sabotage!("a-row-without-its-hash-passes", waiting && !pending, false);
-            if sabotage!("rows-are-not-held-against-hashes", other || missing, false) {
+            let is_unhashed: bool = get(row, width + 1)?;
+            let is_different: bool = get(row, width + 2)?;
+            let missing = sabotage!(
+                "a-row-without-its-hash-passes",
+                is_unhashed && !pending,
+                false
+            );
+            if sabotage!(
+                "rows-are-not-held-against-hashes",
+                is_different || missing,
+                false
+            ) {
                 damages.of(table).add(get(row, width)?);
             }
         }
@@ -169,8 +182,8 @@ pub(super) async fn check(
 }
 
 impl Gate {
-    /// What is wrong with a row although its hash is right: columns that are made from others, and
-    /// no part of it.
+    /// An SQL condition that finds damage although the hash is right: in columns that are derived
+    /// from others and that the hash does not cover.
     fn also(&self, hashed: &Hashed) -> &'static str {
         match hashed.table {
             "scope" | "entry" => "OR r.owner_key IS DISTINCT FROM coalesce('=' || r.owner, '*')",
@@ -182,7 +195,7 @@ impl Gate {
         }
     }
 
-    /// Holds every row of a tenant but those of the host against its hash.
+    /// Compares every row of a tenant with its hash, except the host's rows.
     pub async fn check_rows(
         &self,
         transaction: &Transaction,
@@ -199,17 +212,23 @@ impl Gate {
             .await?;
         }
         let who = Identity::keeper(tenant);
-        let (reviewing, _) = self.open(BEGIN, Role::Reviewer, who, Vec::new()).await?;
+        let (reviewer_transaction, _) = self.open(BEGIN, Role::Reviewer, who, Vec::new()).await?;
         for hashed in POSTGRES.iter().filter(|hashed| hashed.table == "review") {
-            check(&reviewing, hashed, (tenant.as_str(), ""), damages).await?;
+            check(
+                &reviewer_transaction,
+                hashed,
+                (tenant.as_str(), ""),
+                damages,
+            )
+            .await?;
         }
-        ended(reviewing).await
+        ended(reviewer_transaction).await
     }
 
-    /// Holds the host's own rows against their hashes: tenants, and tenant by tenant its keys.
+    /// Compares the host's own rows with their hashes: tenants, and the keys of each tenant.
     pub async fn verify_host(&self) -> Result<u64, StoreError> {
         let mut damages = Damages::default();
-        let (own, _) = self
+        let (transaction, _) = self
             .open(BEGIN, Role::App, Identity::host(), Vec::new())
             .await?;
         let mut count = 0;
@@ -217,21 +236,21 @@ impl Gate {
             .iter()
             .filter(|h| ["tenant", "host_secret"].contains(&h.table))
         {
-            count += check(&own, hashed, ("", ""), &mut damages).await?;
+            count += check(&transaction, hashed, ("", ""), &mut damages).await?;
         }
-        let tenants = names(&read(&own, "SELECT tenant_id FROM remem.tenant", &[]).await?)?;
-        ended(own).await?;
-        // A name that is none is damaged and was found above.
+        let tenants = names(&read(&transaction, "SELECT tenant_id FROM remem.tenant", &[]).await?)?;
+        ended(transaction).await?;
+        // A malformed name is damage that was found above.
         for tenant in tenants.iter().filter_map(|name| TenantId::parse(name)) {
             let who = Identity::tenant(&tenant);
-            let (own, _) = self.open(BEGIN, Role::App, who, Vec::new()).await?;
+            let (transaction, _) = self.open(BEGIN, Role::App, who, Vec::new()).await?;
             for hashed in POSTGRES_HOST
                 .iter()
                 .filter(|h| ["api_key", "upkeep"].contains(&h.table))
             {
-                count += check(&own, hashed, (tenant.as_str(), ""), &mut damages).await?;
+                count += check(&transaction, hashed, (tenant.as_str(), ""), &mut damages).await?;
             }
-            ended(own).await?;
+            ended(transaction).await?;
         }
         if damages.0.is_empty() {
             Ok(count)
@@ -240,7 +259,7 @@ impl Gate {
         }
     }
 
-    /// How many of a tenant's rows have no hash yet.
+    /// The number of a tenant's rows that have no hash yet.
     pub async fn unhashed(&self, tenant: &TenantId) -> Result<u64, StoreError> {
         let who = Identity::keeper(tenant);
         let (transaction, _) = self.open(BEGIN, Role::Worker, who, Vec::new()).await?;
@@ -255,8 +274,8 @@ impl Gate {
                 hashed.table
             );
             let rows = read(&transaction, &sql, &[&tenant.as_str()]).await?;
-            let found: i64 = rows.first().map_or(Ok(0), |row| get(row, 0))?;
-            count += found.cast_unsigned();
+            let unhashed: i64 = rows.first().map_or(Ok(0), |row| get(row, 0))?;
+            count += unhashed.cast_unsigned();
         }
         ended(transaction).await?;
         Ok(count)
@@ -271,9 +290,9 @@ async fn ended(transaction: Transaction) -> Result<(), StoreError> {
         .map_err(Failed::into_store)
 }
 
-/// Makes the hashes of rows that were written before rows had one, as the owner of the tables, a
-/// page a transaction: what is killed goes on where it was when it is run again. Answers how many
-/// rows got theirs.
+/// Hashes the rows that were written before rows had a hash, as the owner of the tables, with a
+/// transaction for each page: after an interruption another run continues where it was. Returns how
+/// many rows got their hash.
 pub async fn fill_hashes(
     target: &Target,
     progress: &mut (dyn FnMut(&Filling) + Send),
@@ -283,10 +302,10 @@ pub async fn fill_hashes(
         clippy::disallowed_methods,
         reason = "the connection is driven while its statements wait for it"
     )]
-    let driving = tokio::spawn(driver);
+    let driver_task = tokio::spawn(driver);
     let done = fill_all(&client, progress).await;
     drop(client);
-    let _ = driving.await; // its errors have reached the statements
+    let _ = driver_task.await; // its errors have reached the statements
     Ok(done?)
 }
 
@@ -294,7 +313,7 @@ async fn fill_all(
     client: &Client,
     progress: &mut (dyn FnMut(&Filling) + Send),
 ) -> Result<u64, StoreError> {
-    // The owner, whom the walls hold too: it acts as one tenant after the other.
+    // The policies apply to the owner too, so it acts as one tenant after the other.
     client
         .batch_execute(
             "DO $$ BEGIN EXECUTE format('SET ROLE %I', current_database() || '_owner'); END $$",
@@ -332,7 +351,7 @@ async fn fill_all(
     Ok(rows)
 }
 
-/// One page of a tenant's rows that have no hash: the trigger makes it.
+/// Hashes one page of a tenant's rows that have no hash: the trigger computes them.
 async fn fill_page(
     client: &Client,
     pages: &Pages<'_>,

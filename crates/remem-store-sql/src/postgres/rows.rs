@@ -1,4 +1,4 @@
-//! Rows to values, and the one fragment that says which rows a reader may see.
+//! Converts rows to values, and builds the one condition that decides which rows a reader may see.
 
 use super::error::failed;
 use remem_core::entry::{Facets, RevRange};
@@ -11,14 +11,14 @@ use remem_store::{ReadAt, StoreError};
 use tokio_postgres::Row;
 use tokio_postgres::types::{FromSql, ToSql};
 
-/// Columns of an entry in the order that `entry` reads them.
+/// The columns of an entry in the order that `read_entry` reads them.
 pub(super) const ENTRY_COLUMNS: &str =
     "e.id, e.content, e.tags, e.metadata, e.created_at, e.expires_at, e.tier, e.typology, e.rev_from, e.rev_to, e.scan, e.session,
      e.interaction, e.world, e.slot, e.valid_at, e.invalid_at, e.trust, e.evidence";
-/// How many they are: what a statement selects beside them comes after.
+/// The number of these columns: other columns that a statement selects come after them.
 pub(super) const ENTRY_WIDTH: usize = 19;
 
-/// A column's value.
+/// Reads the value of a column.
 pub(crate) fn get<'a, T: FromSql<'a>>(row: &'a Row, column: usize) -> Result<T, StoreError> {
     row.try_get(column).map_err(failed)
 }
@@ -99,12 +99,12 @@ fn facets(row: &Row) -> Result<Facets, StoreError> {
     })
 }
 
-/// Which part of what a reader may see.
+/// A part of the rows that a reader may see.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Part {
-    /// What is there now.
+    /// Rows that are current now.
     There,
-    /// What was taken away since the snapshot.
+    /// Rows that were removed since the snapshot was taken.
     Ended,
     Both,
 }
@@ -115,7 +115,7 @@ pub(super) struct Statement<'a> {
     pub params: Vec<Param<'a>>,
 }
 
-/// A parameter.
+/// A parameter of a statement, of one of the types in use.
 pub(super) enum Param<'a> {
     Text(&'a str),
     Number(i64),
@@ -158,15 +158,15 @@ impl<'a> Statement<'a> {
         }
     }
 
-    /// Which rows of `e` a reader may see: this tenant, this memory, live at that moment. Every
-    /// read of content goes through here. `Entry::is_live` says the same in Rust; the conformance
-    /// suite holds the two together.
+    /// Adds the condition that decides which rows of `e` a reader may see: of this tenant and this
+    /// memory, live at that moment. Every read of content uses it. `Entry::is_live` is the same
+    /// rule in Rust; the conformance suite checks that the two agree.
     pub fn push_live(&mut self, tenant: &'a str, scope_id: &str, at: &'a ReadAt) {
         self.push_part(tenant, scope_id, at, Part::Both);
     }
 
-    /// As `push_live`, of a part: an index that holds only what is there cannot serve a condition
-    /// on both.
+    /// Like `push_visible`, for one part: an index that holds only current rows cannot serve a
+    /// condition on both parts.
     pub fn push_part(&mut self, tenant: &'a str, scope_id: &str, at: &'a ReadAt, part: Part) {
         sabotage!(
             "postgres-no-where-and-no-policy",
@@ -198,14 +198,14 @@ impl<'a> Statement<'a> {
                 ..
             } => {
                 self.push_snapshot(*revision, own_runs, part);
-                // What was closed since the snapshot is as it was. What the runs wrote themselves
-                // may hold from later on.
-                let seen = [
+                // A row that was closed since the snapshot counts as it was then. A row that the
+                // runs wrote themselves may be valid from a later time.
+                let bounds = [
                     Param::Number(now),
                     Param::Number(since.0),
                     Param::Number(revision.0.cast_signed()),
                 ];
-                self.push(&format!("{holds} OR e.rev_to > ?)"), seen);
+                self.push(&format!("{holds} OR e.rev_to > ?)"), bounds);
             }
             ReadAt::AsOf { then, .. } => {
                 match part {
@@ -227,8 +227,8 @@ impl<'a> Statement<'a> {
         );
     }
 
-    /// An entry is part of the snapshot if it was written by then, or by one of the runs, and was
-    /// not taken away by then, nor by one of the runs.
+    /// Adds the condition of a snapshot: an entry belongs to it if it was written by then, or by
+    /// one of the runs, and was not removed by then, nor by one of the runs.
     fn push_snapshot(&mut self, revision: Revision, own_runs: &'a [RunId], part: Part) {
         let revision = revision.0.cast_signed();
         let own = || Param::Texts(own_runs.iter().map(RunId::as_str).collect());

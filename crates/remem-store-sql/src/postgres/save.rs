@@ -1,5 +1,5 @@
-//! What a group writes, gathered column by column, and written with one statement a table in the
-//! trip that commits.
+//! The changes of a group, collected column by column, and written with one statement for each
+//! table in the round trip that commits.
 
 use super::apply::id_head;
 use super::columns::{Entries, Records, Rewrites, Scopes, Snapshots, States};
@@ -12,7 +12,7 @@ use remem_core::{Admitted, RecordBody, RecordKind, Subject, Ties, Timestamp};
 use std::collections::HashMap;
 use tokio_postgres::types::ToSql;
 
-/// A row of `entry`.
+/// A row to insert into `entry`.
 pub(super) struct NewEntry<'a> {
     pub scope_id: i64,
     pub row_id: i64,
@@ -26,38 +26,39 @@ pub(super) struct NewEntry<'a> {
     pub revision: i64,
 }
 
-/// Everything that the group changes.
+/// Everything that a group changes.
 pub(super) struct Writes<'a> {
     pub entries: Vec<NewEntry<'a>>,
     tags: Tags,
     untags: Tags,
     postings: Postings,
     unposts: Postings,
-    /// What goes before anything new comes: entries under another text.
+    /// The index rows to delete before new ones are inserted: those of entries that get another
+    /// text.
     old_tags: Tags,
     old_postings: Postings,
-    /// By memory and row.
+    /// New texts of entries, by memory and row.
     pub rewrites: HashMap<(i64, i64), NewText>,
-    /// By memory and row: from when to when each entry counts, as the whole group leaves it. One
-    /// may go, come back and go again.
+    /// The state of each changed entry after the whole group, by memory and row. An entry may be
+    /// removed, come back and be removed again.
     pub states: HashMap<(i64, i64), State>,
     erasures: Erasures,
-    /// What stands for what, and what was made from what.
+    /// Sources, subjects and signatures of entries.
     kin: lineage::Kin,
-    /// Runs that let go, and what runs hold from now on: one may do both, in this order.
+    /// Snapshots to close, and those to open afterwards: a run may do both, in this order.
     pub released: Vec<String>,
     pub held: HashMap<String, (i64, i64)>,
     events: Events,
     repeats: Repeats,
-    /// What becomes of each record that the group names: its last state, or `None` if it goes.
+    /// The last state of each record that the group names, or `None` if it is deleted.
     pub records: HashMap<(RecordKind, &'a str), Option<NewRecord>>,
-    /// What becomes of records that go with an entry.
+    /// Changes of records that follow from changes of their source entries.
     pub retied: Retied,
     /// Actions that rest on entries, and rules.
     pub workshop: workshop::Kept,
-    /// Vectors of texts, and those whose text is gone.
+    /// Vectors to store, and rows whose vectors are deleted.
     pub vectors: vector::Kept,
-    /// The earliest end of a new entry.
+    /// The earliest expiry of a new entry.
     pub next_expiry: i64,
 }
 
@@ -111,7 +112,8 @@ struct Postings {
     words: Vec<i32>,
 }
 
-/// From when to when an entry counts, why no longer, and for how many it speaks.
+/// The columns of an entry that change without its text: visibility, reason of removal, support,
+/// validity.
 pub(super) struct State {
     pub rev_from: i64,
     pub rev_to: Option<i64>,
@@ -132,7 +134,7 @@ struct Erasures {
     at: Vec<i64>,
 }
 
-/// A row's text as the group leaves it.
+/// The text of a row after the group.
 pub(super) struct NewText {
     pub scan: i64,
     pub content: String,
@@ -193,31 +195,32 @@ impl Default for Writes<'_> {
     }
 }
 
-/// Where an event stands in the log of its run.
+/// The position of an event in the log of its run.
 pub(super) struct RunPlace {
     pub id: String,
     pub seq: u64,
     pub recorded_at: Option<i64>,
 }
 
-fn keep<T>(column: &mut Vec<T>, kept: &[bool]) {
-    let mut kept = kept.iter();
-    column.retain(|_| kept.next().copied().unwrap_or(true));
+/// Removes the elements whose flag is false.
+fn keep<T>(column: &mut Vec<T>, flags: &[bool]) {
+    let mut flags = flags.iter();
+    column.retain(|_| flags.next().copied().unwrap_or(true));
 }
 
 impl Tags {
     fn forget(&mut self, scope: i64, row: i64) {
-        let kept: Vec<bool> = self
+        let flags: Vec<bool> = self
             .scope
             .iter()
             .zip(&self.row)
             .map(|at| at != (&scope, &row))
             .collect();
-        keep(&mut self.scope, &kept);
-        keep(&mut self.tag, &kept);
-        keep(&mut self.created_at, &kept);
-        keep(&mut self.id_head, &kept);
-        keep(&mut self.row, &kept);
+        keep(&mut self.scope, &flags);
+        keep(&mut self.tag, &flags);
+        keep(&mut self.created_at, &flags);
+        keep(&mut self.id_head, &flags);
+        keep(&mut self.row, &flags);
     }
 
     fn add(&mut self, scope: i64, row: i64, tag: &str, created_at: i64, id: &str) {
@@ -231,17 +234,17 @@ impl Tags {
 
 impl Postings {
     fn forget(&mut self, scope: i64, row: i64) {
-        let kept: Vec<bool> = self
+        let flags: Vec<bool> = self
             .scope
             .iter()
             .zip(&self.row)
             .map(|at| at != (&scope, &row))
             .collect();
-        keep(&mut self.scope, &kept);
-        keep(&mut self.word, &kept);
-        keep(&mut self.row, &kept);
-        keep(&mut self.times, &kept);
-        keep(&mut self.words, &kept);
+        keep(&mut self.scope, &flags);
+        keep(&mut self.word, &flags);
+        keep(&mut self.row, &flags);
+        keep(&mut self.times, &flags);
+        keep(&mut self.words, &flags);
     }
 
     fn add(&mut self, scope: i64, row: i64, words: &Words) {
@@ -284,7 +287,7 @@ impl Writes<'_> {
         self.unposts.add(scope, row, words);
     }
 
-    /// As the entry is now; the last word counts.
+    /// Notes the current state of an entry; the last call for an entry counts.
     pub fn state(&mut self, entry: &EntryRow) {
         let state = State {
             rev_from: entry.rev_from,
@@ -323,8 +326,8 @@ impl Writes<'_> {
         self.erasures.at.push(at);
     }
 
-    /// Takes a row out of the indexes before it is indexed anew, be it there already or only about
-    /// to be.
+    /// Removes a row from the indexes before it is indexed anew, whether it is stored already or
+    /// only collected in this group.
     pub fn reindex(
         &mut self,
         scope: i64,
@@ -430,7 +433,7 @@ const SAVE_CLOCK: &str = "UPDATE remem.tenant_clock SET revision = $2, seq = $3,
 const SAVE_DUE: &str = "INSERT INTO remem.upkeep AS u (tenant_id, next_expiry) VALUES ($1, $2)
      ON CONFLICT (tenant_id) DO UPDATE SET next_expiry = excluded.next_expiry WHERE u.next_expiry > excluded.next_expiry";
 
-/// The clock as parameters.
+/// The clock as statement parameters.
 pub(super) struct ClockColumns {
     revision: i64,
     seq: i64,
@@ -451,14 +454,14 @@ impl ClockColumns {
     }
 }
 
-/// What has to be written beside the rows themselves.
+/// The columns that are derived from the collected rows.
 pub(super) struct Saving<'a> {
     pub tenant: &'a &'a str,
     pub new_scopes: &'a Scopes,
     pub old_scopes: &'a Scopes,
     pub entries: &'a Entries<'a>,
     pub records: &'a Records,
-    /// Those that are inert.
+    /// The records under review.
     pub reviews: &'a Records,
     pub snapshots: &'a Snapshots,
     pub rewrites: &'a Rewrites,
@@ -466,8 +469,8 @@ pub(super) struct Saving<'a> {
     pub clock: Option<&'a ClockColumns>,
 }
 
-/// The statements, in an order in which each finds what it refers to; those without rows are left
-/// out.
+/// The statements, in an order in which each finds the rows that it refers to; those without rows
+/// are left out.
 pub(super) fn calls<'a>(saving: &Saving<'a>, writes: &'a Writes<'a>) -> Vec<Call<'a>> {
     let t = saving.tenant;
     let mut calls = Vec::new();
@@ -601,7 +604,7 @@ pub(super) fn calls<'a>(saving: &Saving<'a>, writes: &'a Writes<'a>) -> Vec<Call
         call(HOLD, &[t, &h.run, &h.revision, &h.at]),
     );
     let e = &writes.events;
-    let place = (&e.run, &e.run_seq, &e.recorded_at);
+    let run_columns = (&e.run, &e.run_seq, &e.recorded_at);
     add(
         !e.seq.is_empty(),
         call(
@@ -611,9 +614,9 @@ pub(super) fn calls<'a>(saving: &Saving<'a>, writes: &'a Writes<'a>) -> Vec<Call
                 &e.seq,
                 &e.revision,
                 &e.at,
-                place.0,
-                place.1,
-                place.2,
+                run_columns.0,
+                run_columns.1,
+                run_columns.2,
                 &e.kind,
                 &e.payload,
                 &e.hash,
@@ -653,7 +656,7 @@ pub(super) fn calls<'a>(saving: &Saving<'a>, writes: &'a Writes<'a>) -> Vec<Call
         !r.gone_key.is_empty(),
         call(OLD_RECORDS, &[t, &r.gone_kind, &r.gone_key]),
     );
-    // Not ON CONFLICT DO UPDATE: what it takes over it must be allowed to read.
+    // Not ON CONFLICT DO UPDATE: that needs the right to read the row, which this role lacks.
     add(!v.key.is_empty(), call(OLD_REVIEWS, &[t, &v.kind, &v.key]));
     add(
         !v.key.is_empty(),

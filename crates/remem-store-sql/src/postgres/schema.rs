@@ -1,6 +1,6 @@
-//! The schema: its steps, twins of the embedded store's (same number, same name), and `migrate`,
-//! which prepares a database: roles, schema, steps, walls. One transaction; a second one at the
-//! same time waits for the first.
+//! The schema: its steps, which correspond to the embedded store's (same number, same name), and
+//! `migrate`, which prepares a database: roles, schema, steps, policies. All in one transaction; a
+//! second `migrate` at the same time waits for the first.
 
 pub use super::row_hash::{Filling, fill_hashes};
 
@@ -10,6 +10,7 @@ use remem_core::sabotage_sql;
 use remem_store::StoreError;
 use tokio_postgres::{Client, Error};
 
+/// A numbered step of the schema.
 struct Step {
     number: i32,
     name: &'static str,
@@ -26,7 +27,7 @@ macro_rules! step {
     };
 }
 
-/// The host's own tables come first: the tenants' ones use their functions.
+/// The host's own tables come first: the tenants' tables use their functions.
 const SERIES: [(&str, &[Step]); 2] = [
     (
         "host",
@@ -54,31 +55,33 @@ const SERIES: [(&str, &[Step]); 2] = [
     ),
 ];
 
-/// Search by meaning needs pgvector. Whoever may not install it, or has none, has search by words.
+/// Search by meaning needs pgvector. Without it, or without the right to install it, there is
+/// search by words.
 const PGVECTOR: &str = "DO $$ BEGIN
      IF EXISTS (SELECT 1 FROM pg_available_extensions WHERE name = 'vector') THEN
        BEGIN CREATE EXTENSION IF NOT EXISTS vector WITH SCHEMA public; EXCEPTION WHEN insufficient_privilege THEN NULL; END;
      END IF; END $$";
 
-/// Policies and rights: put up anew by every `migrate`.
+/// Policies and rights: set up anew by every `migrate`.
 const WALLS: &str = include_str!("../../migrations/postgres-walls.sql");
 
-/// The four roles of a database. The owner owns and never logs in; the others serve and own
-/// nothing.
+/// The four roles of a database. The owner owns the tables and never logs in; the others serve and
+/// own nothing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Roles {
-    /// Owns the tables.
+    /// The role that owns the tables.
     pub owner: String,
-    /// What `serve` logs in as.
+    /// The role that `serve` logs in as.
     pub app: String,
-    /// What passes run as; the application may become it.
+    /// The role that passes run as; the application may switch to it.
     pub worker: String,
-    /// What reads proposals; the application may become it, where it says so.
+    /// The role that reads proposals; the application may switch to it, explicitly only.
     pub reviewer: String,
 }
 
 impl Roles {
-    /// Roles belong to the whole server, so their names carry the database's.
+    /// The roles of a database. Roles belong to the whole server, so their names contain the
+    /// database's.
     #[must_use]
     pub fn of(database: &str) -> Roles {
         let role = |part| format!("{database}_{part}");
@@ -91,47 +94,41 @@ impl Roles {
     }
 }
 
-/// What `migrate` did.
+/// The result of `migrate`.
 #[derive(Debug)]
 pub struct Migrated {
-    /// The roles.
+    /// The roles that exist now.
     pub roles: Roles,
     /// Whether the application's role was created just now, with the password that was given.
     pub app_created: bool,
-    /// Steps that were applied, by name.
+    /// The names of the steps that were applied.
     pub applied: Vec<&'static str>,
 }
 
-/// Why a database cannot be used as it is, and what mends it.
+/// The reasons why a database cannot be used as it is, with the remedy.
 #[derive(Debug, thiserror::Error)]
 pub enum SchemaError {
-    /// Never migrated.
+    /// The database was never migrated.
     #[error(
         "this database is not prepared: run `remem migrate --database URL` with a user that may create roles and schemas"
     )]
     Unprepared,
-    /// An earlier remem prepared it.
+    /// An earlier version of remem prepared it.
     #[error(
         "the database's schema ({series}) is at step {found}, this remem needs step {needed}: run `remem migrate --database URL`"
     )]
     Older {
-        /// Which series.
         series: &'static str,
-        /// Where it is.
         found: i32,
-        /// Where it must be.
         needed: i32,
     },
-    /// A later remem prepared it.
+    /// A later version of remem prepared it.
     #[error(
         "the database's schema ({series}) is at step {found}, this remem knows up to {known}: use a newer remem"
     )]
     Newer {
-        /// Which series.
         series: &'static str,
-        /// Where it is.
         found: i32,
-        /// What this program knows.
         known: i32,
     },
     /// Roles are missing and the user may not create them.
@@ -139,7 +136,7 @@ pub enum SchemaError {
         "this user may not create roles; have an administrator run:\n{0}\nand then run `remem migrate` again"
     )]
     RolesMissing(String),
-    /// The database refused.
+    /// The database refused a statement.
     #[error(transparent)]
     Database(#[from] StoreError),
 }
@@ -148,19 +145,19 @@ fn quoted(name: &str) -> String {
     format!("\"{}\"", name.replace('"', "\"\""))
 }
 
-/// Prepares a database, or brings it up to date. `password` is for the application's role, should
-/// it be new.
+/// Prepares a database, or brings it up to date. `password` is for the application's role, if that
+/// has to be created.
 pub async fn migrate(target: &Target, password: &str) -> Result<Migrated, SchemaError> {
     let (client, driver) = target.connect().await?;
     #[expect(
         clippy::disallowed_methods,
         reason = "the connection is driven while its statements wait for it"
     )]
-    let driving = tokio::spawn(driver);
-    let done = in_transaction(&client, password).await;
+    let driver_task = tokio::spawn(driver);
+    let result = in_transaction(&client, password).await;
     drop(client);
-    let _ = driving.await; // its errors have reached the statements
-    done
+    let _ = driver_task.await; // its errors have reached the statements
+    result
 }
 
 async fn in_transaction(client: &Client, password: &str) -> Result<Migrated, SchemaError> {
@@ -228,7 +225,7 @@ async fn in_transaction(client: &Client, password: &str) -> Result<Migrated, Sch
     })
 }
 
-/// Answers whether the application's role is new.
+/// Creates missing roles and grants. Returns whether the application's role is new.
 async fn prepare_roles(
     client: &Client,
     roles: &Roles,
@@ -241,7 +238,7 @@ async fn prepare_roles(
     let app = quoted(&roles.app);
     let worker = quoted(&roles.worker);
     let reviewer = quoted(&roles.reviewer);
-    // The server sees a verifier and never the password: statements may be logged.
+    // The server gets a verifier and never the password: statements may be logged.
     let verifier = postgres_protocol::password::scram_sha_256(password.as_bytes());
     let wanted = [
         (
@@ -259,7 +256,8 @@ async fn prepare_roles(
             format!("CREATE ROLE {reviewer} NOLOGIN"),
             String::new(),
         ),
-        // NOINHERIT: it becomes the worker or the reviewer only where it says so.
+        // NOINHERIT: it has the rights of the worker or the reviewer only after an explicit SET
+        // ROLE.
         (
             &roles.app,
             format!("CREATE ROLE {app} LOGIN NOINHERIT"),
@@ -267,25 +265,29 @@ async fn prepare_roles(
         ),
     ];
     let names: Vec<&str> = wanted.iter().map(|(name, ..)| name.as_str()).collect();
-    let there = client
+    let existing = client
         .query(
             "SELECT rolname::text FROM pg_roles WHERE rolname = ANY($1)",
             &[&names],
         )
         .await
         .map_err(failed)?;
-    let there: Vec<String> = there.iter().filter_map(|row| row.try_get(0).ok()).collect();
+    let existing: Vec<String> = existing
+        .iter()
+        .filter_map(|row| row.try_get(0).ok())
+        .collect();
     let missing: Vec<_> = wanted
         .iter()
-        .filter(|(name, ..)| !there.contains(name))
+        .filter(|(name, ..)| !existing.contains(name))
         .collect();
-    let may = "SELECT rolsuper OR rolcreaterole FROM pg_roles WHERE rolname = current_user";
-    let may: bool = client
-        .query_one(may, &[])
+    let can_create_roles =
+        "SELECT rolsuper OR rolcreaterole FROM pg_roles WHERE rolname = current_user";
+    let can_create_roles: bool = client
+        .query_one(can_create_roles, &[])
         .await
         .and_then(|row| row.try_get(0))
         .map_err(failed)?;
-    if !missing.is_empty() && !may {
+    if !missing.is_empty() && !can_create_roles {
         let mut statements: Vec<String> = missing
             .iter()
             .map(|(_, sql, _)| format!("  {sql};"))
@@ -305,7 +307,7 @@ async fn prepare_roles(
             .await
             .map_err(failed)?;
     }
-    if may {
+    if can_create_roles {
         let grants = format!(
             "ALTER ROLE {app} NOINHERIT; GRANT {worker}, {reviewer} TO {app}; GRANT {owner} TO CURRENT_USER; GRANT CREATE, CONNECT ON DATABASE {} TO {owner}",
             quoted(database)
@@ -322,6 +324,7 @@ async fn prepare_roles(
     Ok(missing.iter().any(|(name, ..)| **name == roles.app))
 }
 
+/// The number of the last step of a series that was applied.
 async fn step_of(client: &Client, series: &str) -> Result<i32, Error> {
     client
         .query_one(
@@ -345,16 +348,16 @@ fn refuse_newer(series: &'static str, steps: &[Step], found: i32) -> Result<(), 
     }
 }
 
-/// Refuses a database whose schema is not the one this program was written for.
+/// Refuses a database whose schema is not the one that this program was written for.
 pub(super) async fn check(client: &Client) -> Result<(), SchemaError> {
     let failed = |error: Error| SchemaError::Database(failed(error));
-    let there = "SELECT to_regclass('remem.schema_step') IS NOT NULL";
-    let there: bool = client
-        .query_one(there, &[])
+    let is_prepared = "SELECT to_regclass('remem.schema_step') IS NOT NULL";
+    let is_prepared: bool = client
+        .query_one(is_prepared, &[])
         .await
         .and_then(|row| row.try_get(0))
         .map_err(failed)?;
-    if !there {
+    if !is_prepared {
         return Err(SchemaError::Unprepared);
     }
     for (series, steps) in &SERIES {

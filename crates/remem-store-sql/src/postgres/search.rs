@@ -1,13 +1,13 @@
-//! Search: postings of the memory's words, ranked by BM25 with the memory's own counts, and its
-//! vectors.
+//! Search: the postings of the query's words in a memory, ranked by BM25 with the memory's own
+//! counts, and the memory's vectors.
 //!
-//! Policies let only leakproof operators near an index; equality on the key of `posting` is one, so
-//! the cost grows with the hits and not with the tenant. Words are looked up one by one (`OFFSET 0`
-//! keeps the planner from doing it otherwise): a plan that is kept for all callers knows nothing of
-//! how large a memory is. Entries are fetched in the order of their score until there are enough
-//! live ones.
+//! Row-level security lets only leakproof operators use an index; equality on the key of `posting`
+//! is one, so the cost grows with the hits and not with the tenant. Words are looked up one by one
+//! (`OFFSET 0` keeps the planner from doing it otherwise): a plan that is cached for all callers
+//! cannot depend on the size of one memory. Entries are fetched in the order of their score until
+//! there are enough live ones.
 //!
-//! Which vectors are near is `near`'s.
+//! The file `near` decides how the nearest vectors are found.
 
 use super::gate::{Gate, Identity, Role, call};
 use super::near::{self, Kind, Near};
@@ -20,12 +20,14 @@ use remem_core::{Embedding, Entry, EntryId, Scope};
 use remem_store::{Around, Candidate, Filter, Found, Probe, ReadAt, StoreError};
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-/// A filter leaves little if it is this part of what is compared one by one.
+/// A filter is selective if it matches at most this fraction, one in so many, of the vectors that
+/// are all compared.
 const LITTLE: i64 = 4;
 
-/// Which words a memory holds: one by one, and no further than the first posting of each. And of
-/// which kinds it has many vectors: no further than so many, and only those that there are indexes
-/// for (`near::INDEXED_DIMENSIONS`, literally, as the index says it).
+/// Finds the words of the query that a memory holds: one by one, and no further than the first
+/// posting of each. And the kinds of entries that it has many vectors of: it counts no further than
+/// the limit, and only vectors that there are indexes for (`near::INDEXED_DIMENSIONS`, as a
+/// literal, like in the definition of the index).
 const HELD: &str = "SELECT ARRAY(SELECT w.word FROM unnest($3::bigint[]) AS w (word) CROSS JOIN LATERAL
       (SELECT 1 FROM remem.posting p WHERE p.tenant_id = $1 AND p.scope_id = s.scope_id AND p.word = w.word LIMIT 1) p),
     ARRAY(SELECT k.n - 1 FROM unnest($4::text[], $5::text[]) WITH ORDINALITY AS k (tier, typology, n) CROSS JOIN LATERAL
@@ -33,26 +35,26 @@ const HELD: &str = "SELECT ARRAY(SELECT w.word FROM unnest($3::bigint[]) AS w (w
          AND v.typology = k.typology AND v.dimensions = 384 OFFSET $7 LIMIT 1) v WHERE s.documents > $7)
   FROM remem.scope s WHERE s.tenant_id = $1 AND s.memory_ref = $2";
 
-/// What a search asks for.
+/// The parameters of a search statement.
 pub(super) struct Question<'a> {
     pub scope: &'a Scope,
-    /// Digests.
+    /// Digests of the words of the query.
     pub words: &'a [i64],
-    /// Digests of words that were probably meant by others that are not held, and how alike they
-    /// are.
+    /// Digests of the spelling corrections of words that the memory does not hold, with their
+    /// similarity.
     pub meant: &'a BTreeMap<i64, i64>,
-    /// What is meant, as a direction.
+    /// The vector of the query.
     pub near: Option<&'a Near<'a>>,
     pub filter: &'a Filter,
     pub depth: u32,
     pub at: &'a ReadAt,
 }
 
-/// What a memory holds of what is asked for.
+/// The parts of a query that a memory has entries for.
 #[derive(Default)]
 struct Held {
     words: HashSet<i64>,
-    /// The kinds that it has many vectors of.
+    /// The kinds of entries that it has many vectors of.
     many: Vec<Kind>,
 }
 
@@ -65,8 +67,8 @@ impl Gate {
         depth: u32,
         at: &ReadAt,
     ) -> Result<Found, StoreError> {
-        let asked = terms::asked(&probe.terms);
-        let words: Vec<i64> = asked.iter().map(|asked| asked.word).collect();
+        let query_words = terms::asked(&probe.terms);
+        let words: Vec<i64> = query_words.iter().map(|word| word.word).collect();
         let mut near = probe
             .vector
             .as_ref()
@@ -75,27 +77,27 @@ impl Gate {
         if words.is_empty() && near.is_none() {
             return Ok(Found::default());
         }
-        let Some(held) = self.held(scope, &words, near.as_ref()).await? else {
+        let Some(contents) = self.held(scope, &words, near.as_ref()).await? else {
             return Ok(Found::default());
         };
-        let slips = spelling::slips(&asked, |word| held.words.contains(&word));
-        let meant = if slips.is_empty() {
+        let edits = spelling::slips(&query_words, |word| contents.words.contains(&word));
+        let corrections = if edits.is_empty() {
             BTreeMap::new()
         } else {
-            self.meant(scope, &slips).await?
+            self.meant(scope, &edits).await?
         };
-        let question = Question {
+        let query = Question {
             scope,
             words: &words,
-            meant: &meant,
+            meant: &corrections,
             near: None,
             filter,
             depth,
             at,
         };
         if let Some(near) = &mut near {
-            near.choose(&held.many, filter);
-            if near.is_along() && near::narrows(filter) && self.leaves_little(&question).await? {
+            near.choose(&contents.many, filter);
+            if near.is_along() && near::narrows(filter) && self.leaves_little(&query).await? {
                 near.choose_left();
             }
         }
@@ -103,7 +105,7 @@ impl Gate {
             let (found, nearest) = self
                 .found(&Question {
                     near: near.as_ref(),
-                    ..question
+                    ..query
                 })
                 .await?;
             if !near
@@ -115,26 +117,30 @@ impl Gate {
         }
     }
 
-    /// Whether the filter leaves so little of a memory that a walk along an index would hardly meet
-    /// it. Looks no further than that.
-    async fn leaves_little(&self, question: &Question<'_>) -> Result<bool, StoreError> {
-        let statement = near::leaves_more(question, self.exact_max / LITTLE);
-        let asked = call(&statement.sql, &statement.params());
+    /// Whether so few entries match the filter that a walk along an index would hardly meet one.
+    /// Counts no further than that.
+    async fn leaves_little(&self, query: &Question<'_>) -> Result<bool, StoreError> {
+        let statement = near::leaves_more(query, self.exact_max / LITTLE);
+        let counting = call(&statement.sql, &statement.params());
         Ok(self
-            .read_near(Role::App, Identity::of(question.scope), false, asked)
+            .read_near(Role::App, Identity::of(query.scope), false, counting)
             .await?
             .is_empty())
     }
 
-    /// What is found, and the kinds of those that are near.
-    async fn found(&self, question: &Question<'_>) -> Result<(Found, Vec<Kind>), StoreError> {
-        let statement = statement(question);
-        let who = Identity::of(question.scope);
-        let asked = call(&statement.sql, &statement.params());
-        let rows = match question.near {
-            None => self.read(Role::App, who, asked.sql, &asked.params).await?,
+    /// Runs the statement; returns the candidates, and the kinds of those that were found by their
+    /// vectors.
+    async fn found(&self, query: &Question<'_>) -> Result<(Found, Vec<Kind>), StoreError> {
+        let statement = statement(query);
+        let who = Identity::of(query.scope);
+        let searching = call(&statement.sql, &statement.params());
+        let rows = match query.near {
+            None => {
+                self.read(Role::App, who, searching.sql, &searching.params)
+                    .await?
+            }
             Some(near) => {
-                self.read_near(Role::App, who, near.is_along(), asked)
+                self.read_near(Role::App, who, near.is_along(), searching)
                     .await?
             }
         };
@@ -142,16 +148,16 @@ impl Gate {
         let mut nearest = Vec::new();
         for row in &rows {
             let bytes: Option<&[u8]> = get(row, ENTRY_WIDTH + 2)?;
-            let kept = bytes.and_then(Embedding::from_bytes);
-            let cosine = question
+            let vector = bytes.and_then(Embedding::from_bytes);
+            let cosine = query
                 .near
-                .zip(kept)
-                .map(|(near, kept)| near.vector.cosine(&kept));
+                .zip(vector)
+                .map(|(near, vector)| near.vector.cosine(&vector));
             let support = get::<i64>(row, ENTRY_WIDTH)?.cast_unsigned();
             let lexical = get::<f64>(row, ENTRY_WIDTH + 1)? / bm25::PARTS;
             let typo = get::<f64>(row, ENTRY_WIDTH + 4)? / bm25::PARTS;
             let uses = get::<i64>(row, ENTRY_WIDTH + 5)?.cast_unsigned();
-            let entry = entry(row, &question.scope.memory_ref)?;
+            let entry = entry(row, &query.scope.memory_ref)?;
             if get(row, ENTRY_WIDTH + 6)? {
                 nearest.push((entry.tier, entry.typology));
             }
@@ -169,7 +175,7 @@ impl Gate {
         Ok((found, nearest))
     }
 
-    /// What the memory holds. `None` if there is no such memory.
+    /// The words and kinds that the memory holds. `None` if there is no such memory.
     async fn held(
         &self,
         scope: &Scope,
@@ -186,20 +192,20 @@ impl Gate {
             .unzip();
         let model = indexed.map_or(-1, |near| near.model);
         let many = self.exact_max;
-        let asked = call(
+        let lookup = call(
             HELD,
             &[&tenant, &name, &words, &tiers, &typologies, &model, &many],
         );
         let rows = self
-            .read(Role::App, Identity::of(scope), asked.sql, &asked.params)
+            .read(Role::App, Identity::of(scope), lookup.sql, &lookup.params)
             .await?;
         let Some(row) = rows.first() else {
             return Ok(None);
         };
-        let places: Vec<i64> = get(row, 1)?;
-        let many = places
+        let kind_numbers: Vec<i64> = get(row, 1)?;
+        let many = kind_numbers
             .into_iter()
-            .filter_map(|place| kinds.get(usize::try_from(place).ok()?).copied())
+            .filter_map(|number| kinds.get(usize::try_from(number).ok()?).copied())
             .collect();
         Ok(Some(Held {
             words: get::<Vec<i64>>(row, 0)?.into_iter().collect(),
@@ -207,19 +213,22 @@ impl Gate {
         }))
     }
 
+    /// The spelling corrections that the memory holds.
     async fn meant(
         &self,
         scope: &Scope,
-        slips: &[spelling::Slips<'_>],
+        edits: &[spelling::Slips<'_>],
     ) -> Result<BTreeMap<i64, i64>, StoreError> {
-        let words: HashSet<i64> = slips.iter().flat_map(spelling::Slips::words).collect();
+        let words: HashSet<i64> = edits.iter().flat_map(spelling::Slips::words).collect();
         let words: Vec<i64> = words.into_iter().collect();
-        let held = self.held(scope, &words, None).await?.unwrap_or_default();
-        Ok(spelling::meant(slips, |word| held.words.contains(&word)))
+        let contents = self.held(scope, &words, None).await?.unwrap_or_default();
+        Ok(spelling::meant(edits, |word| {
+            contents.words.contains(&word)
+        }))
     }
 
-    /// What stands around entries, in the order of `list`. Of a snapshot, what is still there
-    /// counts.
+    /// The entries before and after each of these, in the order of `list`. In a snapshot only
+    /// entries that are still current count as neighbours.
     pub async fn around(
         &self,
         scope: &Scope,
@@ -229,9 +238,9 @@ impl Gate {
     ) -> Result<Vec<Around>, StoreError> {
         let names: Vec<&str> = ids.iter().map(EntryId::as_str).collect();
         let statement = around(scope, &names, reach, at);
-        let asked = call(&statement.sql, &statement.params());
+        let selection = call(&statement.sql, &statement.params());
         let rows = self
-            .read_in_order(Role::App, Identity::of(scope), asked)
+            .read_in_order(Role::App, Identity::of(scope), selection)
             .await?;
         let mut sides: HashMap<String, (Vec<Entry>, Vec<Entry>)> = HashMap::new();
         for row in &rows {
@@ -244,32 +253,33 @@ impl Gate {
                 None => {}
             }
         }
-        let answer = |id: &EntryId| {
+        let neighbours_of = |id: &EntryId| {
             sides.remove(id.as_str()).map(|(before, after)| Around {
                 id: id.clone(),
                 before,
                 after,
             })
         };
-        Ok(ids.iter().filter_map(answer).collect())
+        Ok(ids.iter().filter_map(neighbours_of).collect())
     }
 }
 
-pub(super) fn statement<'a>(question: &Question<'a>) -> Statement<'a> {
-    let tenant = question.scope.tenant.as_str();
+/// The statement of a search: candidates by words, candidates by vectors, and the entries of both.
+pub(super) fn statement<'a>(query: &Question<'a>) -> Statement<'a> {
+    let tenant = query.scope.tenant.as_str();
     let mut statement = Statement::new("");
-    push_ranked(&mut statement, question);
-    // Sorted here, so that rows are looked at one by one until there are enough: what is kept for
-    // others has no order.
+    push_ranked(&mut statement, query);
+    // Sorted here, so that rows are looked at one by one until there are enough: the materialized
+    // rows have no order.
     let best = ", lexical AS MATERIALIZED (SELECT k.row_id FROM (SELECT * FROM ranked ORDER BY total DESC, row_id DESC) k CROSS JOIN LATERAL (";
     statement.push(best, []);
-    push_seen(&mut statement, question, " AND e.row_id = k.row_id");
-    let limit = || [Param::Number(question.depth.into())];
+    push_seen(&mut statement, query, " AND e.row_id = k.row_id");
+    let limit = || [Param::Number(query.depth.into())];
     statement.push(") e ORDER BY k.total DESC, k.row_id DESC LIMIT ?)", limit());
     statement.push(", near AS MATERIALIZED (", []);
-    match question.near {
+    match query.near {
         None => statement.push("SELECT row_id FROM lexical", []),
-        Some(near) => near.push(&mut statement, question),
+        Some(near) => near.push(&mut statement, query),
     }
     let columns = format!(
         ") SELECT {ENTRY_COLUMNS}, e.support, coalesce(k.score, 0), v.bytes,
@@ -282,7 +292,7 @@ pub(super) fn statement<'a>(question: &Question<'a>) -> Statement<'a> {
     statement.push(&columns, []);
     statement.push("e.tenant_id = ? AND e.scope_id = (SELECT scope_id FROM s) AND e.row_id = p.row_id OFFSET 0) e", [Param::Text(tenant)]);
     statement.push(" LEFT JOIN ranked k ON k.row_id = p.row_id LEFT JOIN LATERAL (SELECT v.bytes FROM remem.vector v", []);
-    let model = question.near.map_or(-1, |near| near.model);
+    let model = query.near.map_or(-1, |near| near.model);
     statement.push(
         " WHERE v.tenant_id = ? AND v.scope_id = (SELECT scope_id FROM s) AND v.row_id = p.row_id AND v.model = ? OFFSET 0) v ON true",
         [Param::Text(tenant), Param::Number(model)],
@@ -290,10 +300,10 @@ pub(super) fn statement<'a>(question: &Question<'a>) -> Statement<'a> {
     statement
 }
 
-/// Every entry that holds one of the words, with its score in parts.
-fn push_ranked<'a>(statement: &mut Statement<'a>, question: &Question<'a>) {
-    let tenant = question.scope.tenant.as_str();
-    let name = question.scope.memory_ref.as_str();
+/// Adds the query of every entry that holds one of the words, with its score in parts.
+fn push_ranked<'a>(statement: &mut Statement<'a>, query: &Question<'a>) {
+    let tenant = query.scope.tenant.as_str();
+    let name = query.scope.memory_ref.as_str();
     let k1 = bm25::K1;
     let b = bm25::B;
     let alike = spelling::ALIKE;
@@ -317,11 +327,11 @@ fn push_ranked<'a>(statement: &mut Statement<'a>, question: &Question<'a>) {
         1.0 - b
     );
     let meant = (
-        question.meant.keys().copied().collect(),
-        question.meant.values().copied().collect(),
+        query.meant.keys().copied().collect(),
+        query.meant.values().copied().collect(),
     );
     let words = [
-        Param::Numbers(question.words.to_vec()),
+        Param::Numbers(query.words.to_vec()),
         Param::Numbers(meant.0),
         Param::Numbers(meant.1),
     ];
@@ -334,23 +344,24 @@ fn push_ranked<'a>(statement: &mut Statement<'a>, question: &Question<'a>) {
     );
 }
 
-/// The entries that the reader may see and that are wanted; `of` says which of them.
-pub(super) fn push_seen<'a>(statement: &mut Statement<'a>, question: &Question<'a>, of: &str) {
+/// Adds the query of the entries that the reader may see and that match the filter; `of` is a
+/// further condition.
+pub(super) fn push_seen<'a>(statement: &mut Statement<'a>, query: &Question<'a>, of: &str) {
     statement.push("SELECT e.row_id FROM remem.entry e WHERE ", []);
     statement.push_live(
-        question.scope.tenant.as_str(),
+        query.scope.tenant.as_str(),
         "(SELECT scope_id FROM s)",
-        question.at,
+        query.at,
     );
     statement.push(of, []);
-    push_tags(statement, &question.filter.tags);
-    push_created(statement, question.filter, "e.created_at");
-    push_cell(statement, question.filter);
+    push_tags(statement, &query.filter.tags);
+    push_created(statement, query.filter, "e.created_at");
+    push_cell(statement, query.filter);
     statement.push(" OFFSET 0", []);
 }
 
-/// What stands before and after each, and each itself (without a side), so that it is known to be
-/// there.
+/// The statement that selects the neighbours before and after each entry, and each entry itself
+/// (without a side), which shows that it is visible.
 pub(super) fn around<'a>(
     scope: &'a Scope,
     names: &[&'a str],
@@ -358,7 +369,7 @@ pub(super) fn around<'a>(
     at: &'a ReadAt,
 ) -> Statement<'a> {
     let tenant = scope.tenant.as_str();
-    let place = "(SELECT scope_id FROM s)";
+    let scope_id = "(SELECT scope_id FROM s)";
     let hashes = names
         .iter()
         .map(|name| content_hash(name.as_bytes()).to_vec())
@@ -370,7 +381,7 @@ pub(super) fn around<'a>(
            CROSS JOIN LATERAL (SELECT * FROM remem.entry e WHERE ",
         [Param::Text(tenant), Param::Text(scope.memory_ref.as_str()), Param::Texts(names.to_vec()), Param::Hashes(hashes)],
     );
-    statement.push_live(tenant, place, at);
+    statement.push_live(tenant, scope_id, at);
     statement.push(
         sabotage!(
             "neighbours-are-looked-for-in-the-whole-memory",
@@ -388,8 +399,8 @@ pub(super) fn around<'a>(
             " UNION ALL SELECT {ENTRY_COLUMNS}, o.id, {before} FROM o CROSS JOIN LATERAL (SELECT * FROM remem.entry e WHERE "
         );
         statement.push(&head, []);
-        statement.push_part(tenant, place, at, Part::There);
-        // In words that the index of lists understands: it holds the first 100 characters of an id.
+        statement.push_part(tenant, scope_id, at, Part::There);
+        // In a form that the index of lists supports: it holds the first 100 characters of an id.
         let tail = format!(
             " AND e.created_at {sign}= o.created_at AND (e.created_at {sign} o.created_at OR e.id {sign} o.id)
               ORDER BY e.created_at {order}, left(e.id, 100) {order}, e.id {order} LIMIT ?) e"

@@ -1,4 +1,5 @@
-//! What the parts of one node's store share: the gate, the tenants it knows, the bells it rings.
+//! The state that the parts of one node's store share: the gate, the tenants in use, the
+//! announcements of commits.
 
 use super::gate::Gate;
 use super::group::Commits;
@@ -9,24 +10,25 @@ use std::sync::atomic::{AtomicI64, AtomicU64};
 use std::sync::{Arc, Mutex, PoisonError};
 use tokio::sync::{Notify, watch};
 
-/// Tenants kept in mind at once; beyond that, those that nobody waits for are dropped.
+/// The most tenants to remember at once; beyond that, those without waiters are dropped.
 const TENANTS_MAX: usize = 4_096;
 
+/// The shared state of a node.
 pub(super) struct Shared {
     pub gate: Gate,
     tenants: Mutex<HashMap<TenantId, Arc<Tenant>>>,
-    /// Rings for passes.
+    /// Increased to wake the passes when there may be new work for them.
     pub wake: watch::Sender<u64>,
-    /// Commits that other nodes have not heard of yet, and whether passes may have work.
+    /// Commits to announce to other nodes, and whether passes may have work because of them.
     outbox: Mutex<HashMap<TenantId, (Revision, bool)>>,
     pub posted: Notify,
-    /// How far the database's clock is ahead of this machine's, in milliseconds.
+    /// The milliseconds by which the database's clock is ahead of this machine's.
     pub clock_ahead_ms: AtomicI64,
-    /// Grows when tenants or keys may have changed, or notifications may have been missed.
+    /// Increased when tenants or keys may have changed, or notifications may have been missed.
     pub directory_version: AtomicU64,
 }
 
-/// One tenant on this node.
+/// The queue and the newest known revision of one tenant on this node.
 #[derive(Default)]
 pub(super) struct Tenant {
     pub commits: Commits,
@@ -34,6 +36,7 @@ pub(super) struct Tenant {
 }
 
 impl Tenant {
+    /// Wakes those that wait for this revision, unless a newer one is known.
     pub fn rang(&self, revision: Revision) {
         self.revision
             .send_if_modified(|known| std::mem::replace(known, revision.max(*known)) < revision);
@@ -57,11 +60,12 @@ impl Shared {
         }
     }
 
-    /// What the monitor says about the database.
+    /// The monitor's report about the database.
     pub fn health(&self) -> &HealthReport {
         &self.gate.connections.health
     }
 
+    /// The tenant's handle, created if it is not known.
     pub fn tenant(&self, id: &TenantId) -> Arc<Tenant> {
         let mut tenants = self.tenants.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(tenant) = tenants.get(id) {
@@ -75,18 +79,18 @@ impl Shared {
         tenants.entry(id.clone()).or_default().clone()
     }
 
-    /// A commit of this node: rings here at once, and elsewhere as soon as the outbox is carried
-    /// off.
+    /// Announces a commit of this node: on this node at once, and to others as soon as the monitor
+    /// sends the outbox.
     pub fn committed(&self, id: &TenantId, revision: Revision, due: bool) {
         self.tenant(id).rang(revision);
         let mut outbox = self.outbox.lock().unwrap_or_else(PoisonError::into_inner);
-        let slot = outbox.entry(id.clone()).or_default();
-        *slot = (slot.0.max(revision), slot.1 || due);
+        let announced = outbox.entry(id.clone()).or_default();
+        *announced = (announced.0.max(revision), announced.1 || due);
         drop(outbox);
         self.posted.notify_one();
     }
 
-    /// A commit of another node.
+    /// Takes note of a commit of another node.
     pub fn heard(&self, id: &TenantId, revision: Revision, due: bool) {
         let tenant = self
             .tenants
@@ -98,7 +102,7 @@ impl Shared {
             tenant.rang(revision);
         }
         if due {
-            self.wake.send_modify(|rung| *rung += 1);
+            self.wake.send_modify(|count| *count += 1);
         }
     }
 
@@ -126,7 +130,7 @@ impl Shared {
         payloads
     }
 
-    /// Reads a payload; lines that make no sense are skipped, since anybody who can connect can
+    /// Reads a payload; malformed lines are skipped, since every client that can connect can
     /// notify.
     pub fn read_payload(&self, payload: &str) {
         for line in payload.lines() {
@@ -140,5 +144,5 @@ impl Shared {
     }
 }
 
-/// PostgreSQL takes 8,000 bytes.
+/// PostgreSQL's own limit is 8,000 bytes.
 const PAYLOAD_BYTES_MAX: usize = 7_000;

@@ -1,4 +1,4 @@
-//! Vectors: kept, let go of, counted. Owns the table `vector`.
+//! Stores, removes and counts vectors. Owns the table `vector`.
 
 use super::gate::{Call, Gate, Identity, Role, call};
 use super::load::Working;
@@ -9,6 +9,7 @@ use remem_core::{Embedding, Entry, EntryId, MemoryRef, ModelId, TenantId};
 use remem_store::{Outcome, RowCursor, StoreError, VectorCounts};
 use std::collections::HashMap;
 
+/// Stores the vector of an entry's text.
 pub(super) fn embed(
     working: &Working,
     writes: &mut Writes<'_>,
@@ -24,15 +25,15 @@ pub(super) fn embed(
     let Some(entry) = found.filter(|_| working.vectors) else {
         return Outcome::Nothing;
     };
-    let place = (entry.scope_id, entry.row_id);
-    if writes.rewrites.contains_key(&place) {
-        return Outcome::Nothing; // the group changes its text, or the rules that it was held against
+    let row_key = (entry.scope_id, entry.row_id);
+    if writes.rewrites.contains_key(&row_key) {
+        return Outcome::Nothing; // the group changes its text, or the rules that it was scanned with
     }
-    writes.vectors.embed(place, scan, model, vector);
+    writes.vectors.embed(row_key, scan, model, vector);
     Outcome::Done
 }
 
-/// What a group writes to the table.
+/// The rows that a group writes to the table.
 #[derive(Default)]
 pub(super) struct Kept {
     made: HashMap<(i64, i64, i64), (i64, Embedding)>,
@@ -56,15 +57,15 @@ impl Kept {
             .insert((scope, row, model.0), (scan.cast_signed(), vector.clone()));
     }
 
-    /// The text of a row is gone or has changed.
+    /// Deletes the vectors of a row whose text is erased or changed.
     pub fn unembed(&mut self, scope: i64, row: i64) {
         self.made
-            .retain(|place, _| (place.0, place.1) != (scope, row));
+            .retain(|row_key, _| (row_key.0, row_key.1) != (scope, row));
         self.gone.0.push(scope);
         self.gone.1.push(row);
     }
 
-    /// Turns the map into columns; afterwards only `calls` is asked.
+    /// Turns the map into columns; afterwards only `statements` may be used.
     pub fn seal(&mut self) {
         for ((scope, row, model), (scan, vector)) in std::mem::take(&mut self.made) {
             let columns = &mut self.columns;
@@ -77,7 +78,7 @@ impl Kept {
         }
     }
 
-    /// The statements, after those that change entries.
+    /// The statements, to be run after those that change entries.
     pub fn calls<'a>(&'a self, t: &'a &'a str, add: &mut impl FnMut(bool, Call<'a>)) {
         add(
             !self.gone.1.is_empty(),
@@ -102,7 +103,7 @@ impl Kept {
     }
 }
 
-/// Only a text that is there, as it was admitted under those rules.
+/// Stores a vector only if its text is not erased and was scanned with the same rules.
 const EMBED: &str = "INSERT INTO remem.vector (tenant_id, scope_id, row_id, model, tier, typology, dimensions, bytes, direction)
      SELECT $1, n.scope_id, n.row_id, n.model, e.tier, e.typology, length(n.bytes), n.bytes, n.direction::public.halfvec
      FROM unnest($2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[], $6::bytea[], $7::text[])
@@ -134,11 +135,11 @@ impl Gate {
         let name = tenant.as_str();
         let after = after.unwrap_or(RowCursor(0, 0));
         let limit = i64::from(limit);
-        let asked = call(&sql, &[&name, &after.0, &after.1, &model.0, &limit]);
+        let statement = call(&sql, &[&name, &after.0, &after.1, &model.0, &limit]);
         let rows = self
-            .read_in_order(Role::Worker, Identity::keeper(tenant), asked)
+            .read_in_order(Role::Worker, Identity::keeper(tenant), statement)
             .await?;
-        let placed = |row: &tokio_postgres::Row| {
+        let read_row = |row: &tokio_postgres::Row| {
             let memory_ref = MemoryRef::parse(get(row, ENTRY_WIDTH + 2)?)
                 .ok_or(StoreError::Damaged("a memory's name cannot be read"))?;
             Ok((
@@ -146,7 +147,7 @@ impl Gate {
                 entry_of(row, &memory_ref)?,
             ))
         };
-        rows.iter().map(placed).collect()
+        rows.iter().map(read_row).collect()
     }
 
     pub async fn vector_counts(&self, tenant: &TenantId) -> Result<VectorCounts, StoreError> {

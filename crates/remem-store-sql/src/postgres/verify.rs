@@ -1,6 +1,6 @@
-//! Checks a tenant's data against itself: the event chain, texts and their hashes, and that tags,
-//! search index and counters are exactly what the texts make them. One transaction at one instant,
-//! page by page.
+//! Checks a tenant's data for damage: the event chain, texts and their hashes, and that tags,
+//! search index and counters are exactly those that follow from the texts. One transaction at one
+//! instant, page by page.
 
 use super::apply::id_head;
 use super::gate::{Failed, Gate, Identity, Role, Transaction, call};
@@ -15,28 +15,28 @@ use std::collections::HashMap;
 use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
 
-/// Rows held in memory at once.
+/// The number of rows held in memory at once.
 const PAGE: i64 = 2_000;
 
 impl Gate {
-    /// Answers how many events and texts were checked.
+    /// Checks a tenant's data. Returns how many events and texts were checked.
     pub async fn verify(&self, tenant: &TenantId) -> Result<u64, StoreError> {
         let begin =
             "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; SET LOCAL statement_timeout = '5min'";
         let (transaction, _) = self
             .open(begin, Role::Worker, Identity::keeper(tenant), Vec::new())
             .await?;
-        let checking = Checking {
+        let check = Checking {
             transaction: &transaction,
             tenant: tenant.as_str(),
         };
         let mut damages = Damages::default();
         self.check_rows(&transaction, tenant, &mut damages).await?;
         let mut count = 0;
-        match checking.texts().await {
+        match check.texts().await {
             Ok((expected, texts)) => {
                 count += texts;
-                if checking.index().await? != expected {
+                if check.index().await? != expected {
                     damages
                         .of("tags, search index or counters")
                         .add("they do not match the texts");
@@ -44,7 +44,7 @@ impl Gate {
             }
             Err(error) => note(&mut damages, "entry: text", error)?,
         }
-        match checking.chain().await {
+        match check.chain().await {
             Ok(events) => count += events,
             Err(error) => note(&mut damages, "event: the chain breaks", error)?,
         }
@@ -60,7 +60,8 @@ impl Gate {
     }
 }
 
-/// What is damaged is one finding of several; that the database does not answer is none.
+/// Adds damage to the findings; an error that is not damage, such as a lost connection, ends the
+/// check.
 fn note(damages: &mut Damages, what: &'static str, error: StoreError) -> Result<(), StoreError> {
     match error {
         StoreError::Damaged(why) => {
@@ -71,7 +72,7 @@ fn note(damages: &mut Damages, what: &'static str, error: StoreError) -> Result<
     }
 }
 
-/// A bag of rows as a sum that does not depend on their order.
+/// A checksum of a set of rows that does not depend on their order.
 #[derive(Default, PartialEq, Eq)]
 struct Bag {
     rows: u64,
@@ -96,7 +97,7 @@ impl Bag {
     }
 }
 
-/// What follows from the texts: tags, search index, counters of each memory that has any.
+/// The rows that follow from the texts: tags, search index, counters of each memory with entries.
 #[derive(Default, PartialEq, Eq)]
 struct Derived {
     tags: Bag,
@@ -104,16 +105,18 @@ struct Derived {
     counters: HashMap<i64, (i64, i64)>,
 }
 
+/// The check of one tenant in one transaction.
 struct Checking<'a> {
     transaction: &'a Transaction,
     tenant: &'a str,
 }
 
+/// The fields of an event that the chain covers.
 fn link(row: &Row) -> Result<Link<'_>, StoreError> {
     let run: Option<&str> = get(row, 3)?;
     let run_seq: Option<i64> = get(row, 4)?;
     let recorded_at: Option<i64> = get(row, 5)?;
-    // An event outside of runs has none of it, and its hash would not cover it.
+    // An event outside of runs has none of the run's fields, and its hash would not cover them.
     if run.is_some() != run_seq.is_some() || (run.is_none() && recorded_at.is_some()) {
         return Err(StoreError::Damaged("an event is half of a run"));
     }
@@ -141,6 +144,7 @@ impl Checking<'_> {
             .remove(0))
     }
 
+    /// Checks that the events have no gaps, form a chain, and end where the clock says.
     async fn chain(&self) -> Result<u64, StoreError> {
         let sql = "SELECT seq, revision, at, run_id, run_seq, recorded_at, kind, payload, hash FROM remem.event
                    WHERE tenant_id = $1 AND seq > $3 ORDER BY seq LIMIT $2";
@@ -175,6 +179,7 @@ impl Checking<'_> {
         }
     }
 
+    /// Compares each text with its hash, and derives the rows that follow from the texts.
     async fn texts(&self) -> Result<(Derived, u64), StoreError> {
         let sql = "SELECT scope_id, row_id, id, content, tags, content_hash, created_at FROM remem.entry
                    WHERE tenant_id = $1 AND erased_at IS NULL AND (scope_id, row_id) > ($3, $4) ORDER BY scope_id, row_id LIMIT $2";
@@ -194,7 +199,7 @@ impl Checking<'_> {
         }
     }
 
-    /// The same, as it is stored.
+    /// The same rows as they are stored.
     async fn index(&self) -> Result<Derived, StoreError> {
         let mut derived = Derived::default();
         self.postings(&mut derived).await?;
@@ -277,6 +282,7 @@ impl Checking<'_> {
     }
 }
 
+/// Adds the rows that follow from one entry's text.
 fn derive(row: &Row, derived: &mut Derived) -> Result<(), StoreError> {
     let scope: i64 = get(row, 0)?;
     let row_id: i64 = get(row, 1)?;

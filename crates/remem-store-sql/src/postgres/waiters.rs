@@ -1,5 +1,5 @@
 //! Counts the requests that wait for a connection or have one, so that one tenant can neither fill
-//! the line in front of the others nor keep all connections from them.
+//! the queue in front of the others nor occupy all connections.
 
 use remem_core::{TenantId, sabotage};
 use remem_store::{KeyHash, StoreError};
@@ -7,16 +7,16 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-/// On whose account a request waits.
+/// The account to which the wait of a request is charged.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Account {
-    /// A tenant.
+    /// The requests of one tenant.
     Tenant(TenantId),
     /// A key whose tenant is not known yet, since it is being looked up.
     Key(KeyHash),
 }
 
-/// The callers that wait for a connection, by account.
+/// The number of callers that wait for a connection, by account.
 pub(crate) struct Waiters {
     per_account_max: usize,
     counts: Mutex<HashMap<Account, usize>>,
@@ -30,8 +30,8 @@ impl Waiters {
         }
     }
 
-    /// Lets a caller wait for as long as it keeps what is returned; `Busy` if too many wait on the
-    /// same account. Whoever is on no account is never refused.
+    /// Admits a caller to the queue for as long as it holds the returned value; `Busy` if too many
+    /// wait on the same account. A caller without an account is never refused.
     pub fn admit(&self, account: Option<Account>) -> Result<Waiter<'_>, StoreError> {
         if let Some(account) = &account {
             let mut counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
@@ -50,7 +50,7 @@ impl Waiters {
     }
 }
 
-/// One caller that waits.
+/// A caller in the queue; leaves it when dropped.
 pub(crate) struct Waiter<'a> {
     waiters: &'a Waiters,
     account: Option<Account>,
@@ -66,7 +66,7 @@ impl Drop for Waiter<'_> {
         let mut counts = counts.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(count) = counts.get_mut(account) {
             *count -= 1;
-            // Accounts come from callers: one that nobody waits on takes no memory.
+            // Accounts come from callers: an account without waiters must take no memory.
             if *count == 0 {
                 counts.remove(account);
             }
@@ -76,8 +76,8 @@ impl Drop for Waiter<'_> {
 
 type Used = Arc<Mutex<HashMap<Account, Arc<Semaphore>>>>;
 
-/// What requests of one account may have of a pool at a time: half of it, so that its slow
-/// statements leave the other half to others.
+/// The share of a pool that requests of one account may use at a time: half of it, so that slow
+/// statements of one account leave the other half to others.
 pub(crate) struct Shares {
     each: usize,
     used: Used,
@@ -92,14 +92,14 @@ impl Shares {
         }
     }
 
-    /// An account's share, of which nothing is taken yet.
+    /// A request's claim on the share of its account, of which nothing is taken yet.
     pub fn of(&self, account: &Account) -> Share {
-        let mut used = self.used.lock().unwrap_or_else(PoisonError::into_inner);
-        let places = used
+        let mut by_account = self.used.lock().unwrap_or_else(PoisonError::into_inner);
+        let account_permits = by_account
             .entry(account.clone())
             .or_insert_with(|| Arc::new(Semaphore::new(self.each)));
         Share {
-            places: Some(places.clone()),
+            places: Some(account_permits.clone()),
             taken: None,
             account: account.clone(),
             used: self.used.clone(),
@@ -107,7 +107,7 @@ impl Shares {
     }
 }
 
-/// One place in an account's share.
+/// A permit of an account's share, once it is taken.
 pub(crate) struct Share {
     places: Option<Arc<Semaphore>>,
     taken: Option<OwnedSemaphorePermit>,
@@ -116,31 +116,31 @@ pub(crate) struct Share {
 }
 
 impl Share {
-    /// Takes a place if one is free.
+    /// Takes a permit if one is free; returns whether it did.
     pub fn is_free(&mut self) -> bool {
-        let places = self.places.clone();
-        self.taken = places.and_then(|places| places.try_acquire_owned().ok());
+        let permits = self.places.clone();
+        self.taken = permits.and_then(|permits| permits.try_acquire_owned().ok());
         self.taken.is_some()
     }
 
-    /// Takes a place as soon as one is free.
+    /// Takes a permit as soon as one is free.
     pub async fn take(&mut self) {
-        if let Some(places) = self.places.clone() {
-            self.taken = places.acquire_owned().await.ok();
+        if let Some(permits) = self.places.clone() {
+            self.taken = permits.acquire_owned().await.ok();
         }
     }
 }
 
 impl Drop for Share {
     fn drop(&mut self) {
-        let mut used = self.used.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut by_account = self.used.lock().unwrap_or_else(PoisonError::into_inner);
         (self.taken, self.places) = (None, None);
-        // Accounts come from callers: one that nobody uses takes no memory.
-        if used
+        // Accounts come from callers: an account without requests must take no memory.
+        if by_account
             .get(&self.account)
-            .is_some_and(|places| Arc::strong_count(places) == 1)
+            .is_some_and(|permits| Arc::strong_count(permits) == 1)
         {
-            used.remove(&self.account);
+            by_account.remove(&self.account);
         }
     }
 }

@@ -1,5 +1,5 @@
-//! Windows, sessions, actions, rules and retention: the changes, and what is asked about them. Owns
-//! the tables `action_link` and `rule`.
+//! Validity windows, sessions, actions, rules and retention: the changes, and the queries about
+//! them. Owns the tables `action_link` and `rule`.
 
 use super::apply::tick;
 use super::gate::{Call, Gate, Identity, Role, call};
@@ -26,8 +26,8 @@ fn is_live(entry: &EntryRow, batch: &Batch) -> bool {
     entry.rev_to.is_none() && entry.expires_at.is_none_or(|end| end > batch.at().0)
 }
 
-/// The one that takes its place is put afterwards: its row is the next of its memory, unless the
-/// group holds it already.
+/// Closes an entry because its statement is over or untrue. Its successor may be put later in the
+/// batch: its row is then the next of its memory, unless the group has loaded it already.
 pub(super) fn close(
     batch: &Batch,
     working: &mut Working,
@@ -36,26 +36,27 @@ pub(super) fn close(
     (closing, by): (Closing, Option<&EntryId>),
     before: Revision,
 ) -> Outcome {
-    let place = (memory_ref.clone(), id.clone());
+    let entry_key = (memory_ref.clone(), id.clone());
     if !working
         .entries
-        .get(&place)
+        .get(&entry_key)
         .is_some_and(|entry| is_live(entry, batch))
     {
         return sabotage!(
             "postgres-a-late-answer-takes-no-time-from-what-is-over",
-            shorten(batch, working, writes, &place, closing, before),
+            shorten(batch, working, writes, &entry_key, closing, before),
             Outcome::Nothing
         );
     }
     let revision = tick(batch, working, before).0.cast_signed();
     let at = working.clock.at;
-    if let Some(kept) = by.and_then(|by| working.entries.get_mut(&(memory_ref.clone(), by.clone())))
+    if let Some(successor_entry) =
+        by.and_then(|by| working.entries.get_mut(&(memory_ref.clone(), by.clone())))
     {
-        kept.stands_for_others = true;
+        successor_entry.stands_for_others = true;
     }
     let by = by.and_then(|by| successor(batch, working, memory_ref, by));
-    let Some(entry) = working.entries.get_mut(&place) else {
+    let Some(entry) = working.entries.get_mut(&entry_key) else {
         return Outcome::Nothing;
     };
     let row = (entry.scope_id, entry.row_id);
@@ -74,12 +75,13 @@ pub(super) fn close(
     Outcome::Removed
 }
 
-/// What is over already may turn out to have been over earlier: a late answer takes time from it.
+/// Moves the end of a closed statement to an earlier time: a late answer may reveal that it was
+/// over before that.
 fn shorten(
     batch: &Batch,
     working: &mut Working,
     writes: &mut Writes<'_>,
-    place: &(MemoryRef, EntryId),
+    entry_key: &(MemoryRef, EntryId),
     closing: Closing,
     before: Revision,
 ) -> Outcome {
@@ -89,19 +91,20 @@ fn shorten(
     let over = |entry: &EntryRow| !entry.erased && entry.reason.as_deref() == Some("invalidated");
     if !working
         .entries
-        .get(place)
+        .get(entry_key)
         .is_some_and(|entry| over(entry) && entry.invalid_at.is_some_and(|end| end > from.0))
     {
         return Outcome::Nothing;
     }
     tick(batch, working, before);
-    if let Some(entry) = working.entries.get_mut(place) {
+    if let Some(entry) = working.entries.get_mut(entry_key) {
         untrue_from(entry, from);
         writes.state(entry);
     }
     Outcome::Done
 }
 
+/// Sets the time from which a statement is untrue.
 fn untrue_from(entry: &mut EntryRow, from: Timestamp) {
     entry.valid_at = entry.valid_at.or(Some(entry.created_at.min(from.0)));
     entry.invalid_at = Some(from.0);
@@ -118,6 +121,7 @@ fn successor(
         return Some(entry.row_id);
     }
     let next = working.scopes.get(memory_ref)?.next_row;
+    // The order of puts decides the row numbers, so the successor's can be computed.
     let puts = batch.changes().iter().filter_map(|change| match change {
         remem_core::Change::Put { id, admitted, .. }
             if &admitted.scope().memory_ref == memory_ref =>
@@ -126,7 +130,7 @@ fn successor(
         }
         _ => None,
     });
-    // Those that this batch has put already are in the working set.
+    // The entries that this batch has put already are loaded.
     let coming = puts.filter(|id| {
         !working
             .entries
@@ -138,6 +142,7 @@ fn successor(
         .map(|(_, row)| row)
 }
 
+/// Removes an entry of a session that has ended, unless an action rests on it.
 pub(super) fn end(
     batch: &Batch,
     working: &mut Working,
@@ -145,21 +150,21 @@ pub(super) fn end(
     (memory_ref, id): Place<'_>,
     before: Revision,
 ) -> Outcome {
-    let place = (memory_ref.clone(), id.clone());
+    let entry_key = (memory_ref.clone(), id.clone());
     let ends = |entry: &EntryRow| entry.rev_to.is_none() && !entry.persistent && !entry.linked;
-    if !working.entries.get(&place).is_some_and(ends) {
+    if !working.entries.get(&entry_key).is_some_and(ends) {
         return Outcome::Nothing;
     }
     let revision = tick(batch, working, before).0.cast_signed();
     let at = working.clock.at.0;
-    if let Some(entry) = working.entries.get_mut(&place) {
+    if let Some(entry) = working.entries.get_mut(&entry_key) {
         entry.end(batch, revision, at, "closed");
         writes.state(entry);
         let row = (entry.scope_id, entry.row_id);
         tie::untie(working, writes, row);
     }
     if working.snapshots.values().all(|held| *held >= revision) {
-        entry::erase(batch, working, writes, &place, false);
+        entry::erase(batch, working, writes, &entry_key, false);
     } else {
         working.first_ended = Some(
             working
@@ -170,8 +175,9 @@ pub(super) fn end(
     Outcome::Removed
 }
 
-/// A statement that was born closed is still part of its memory, for whoever asks about the past;
-/// it goes with its text.
+/// Erases a statement whose validity ended before `faded`, unless an action rests on it. A
+/// statement that was already over when it was written is still part of its memory, for queries
+/// about the past; it ends with its text.
 pub(super) fn strip(
     batch: &Batch,
     working: &mut Working,
@@ -180,38 +186,39 @@ pub(super) fn strip(
     faded: Timestamp,
     before: Revision,
 ) -> Outcome {
-    let place = (memory_ref.clone(), id.clone());
+    let entry_key = (memory_ref.clone(), id.clone());
     let oldest = working
         .snapshots
         .values()
         .min()
         .copied()
         .unwrap_or(i64::MAX);
-    let spent = |entry: &EntryRow| match entry.rev_to {
+    let is_erasable = |entry: &EntryRow| match entry.rev_to {
         None => true,
         Some(end) => entry.reason.as_deref() == Some("invalidated") && end <= oldest,
     };
-    let fades = |entry: &EntryRow| {
+    let is_due = |entry: &EntryRow| {
         !entry.erased
             && !entry.linked
             && entry.invalid_at.is_some_and(|end| end < faded.0)
-            && spent(entry)
+            && is_erasable(entry)
     };
-    if !working.entries.get(&place).is_some_and(fades) {
+    if !working.entries.get(&entry_key).is_some_and(is_due) {
         return Outcome::Nothing;
     }
     let revision = tick(batch, working, before).0.cast_signed();
     let at = working.clock.at.0;
-    if let Some(entry) = working.entries.get_mut(&place) {
+    if let Some(entry) = working.entries.get_mut(&entry_key) {
         if entry.rev_to.is_none() {
             entry.end(batch, revision, at, "invalidated");
         }
         writes.state(entry);
     }
-    entry::erase(batch, working, writes, &place, false);
+    entry::erase(batch, working, writes, &entry_key, false);
     Outcome::Removed
 }
 
+/// Replaces the evidence of an entry.
 pub(super) fn strengthen(
     batch: &Batch,
     working: &mut Working,
@@ -220,20 +227,21 @@ pub(super) fn strengthen(
     evidence: &Evidence,
     before: Revision,
 ) -> Outcome {
-    let place = (memory_ref.clone(), id.clone());
+    let entry_key = (memory_ref.clone(), id.clone());
     let evidence = evidence.to_text();
     let changes = |entry: &EntryRow| is_live(entry, batch) && entry.evidence != evidence;
-    if !working.entries.get(&place).is_some_and(changes) {
+    if !working.entries.get(&entry_key).is_some_and(changes) {
         return Outcome::Nothing;
     }
     tick(batch, working, before);
-    if let Some(entry) = working.entries.get_mut(&place) {
+    if let Some(entry) = working.entries.get_mut(&entry_key) {
         entry.evidence = evidence;
         writes.state(entry);
     }
     Outcome::Done
 }
 
+/// Records that an action rests on an entry.
 pub(super) fn link(
     batch: &Batch,
     working: &mut Working,
@@ -270,6 +278,7 @@ pub(super) fn link(
     Outcome::Done
 }
 
+/// Writes a rule, or deletes it.
 pub(super) fn rule(
     batch: &Batch,
     working: &mut Working,
@@ -279,8 +288,8 @@ pub(super) fn rule(
     before: Revision,
 ) -> Outcome {
     let key = (world.as_str().to_owned(), id.as_str().to_owned());
-    let there = working.rules.contains(&key);
-    if body.is_none() && !there {
+    let exists = working.rules.contains(&key);
+    if body.is_none() && !exists {
         return Outcome::Nothing;
     }
     tick(batch, working, before);
@@ -312,7 +321,7 @@ type LinkColumns = (
     Vec<Option<String>>,
 );
 
-/// What a group writes to the tables of this file.
+/// The rows that a group writes to the tables of this file.
 #[derive(Default)]
 pub(super) struct Kept {
     linked: HashSet<LinkKey>,
@@ -321,14 +330,14 @@ pub(super) struct Kept {
     link_columns: LinkColumns,
     rule_columns: (Vec<String>, Vec<String>, Vec<String>, Vec<i64>),
     gone: (Vec<String>, Vec<String>),
-    /// What the group does to texts that are there.
+    /// Changes of stored texts of callers.
     pub beside: super::beside::Kept,
-    /// The group is one batch.
+    /// Whether the group is one batch.
     pub alone: bool,
 }
 
 impl Kept {
-    /// Turns everything into columns; afterwards only `calls` is asked.
+    /// Turns the maps into columns; afterwards only the statements may be used.
     pub fn seal(&mut self) {
         let columns = &mut self.link_columns;
         for ((scope, row, action, reference), at, by) in std::mem::take(&mut self.links) {
@@ -352,9 +361,10 @@ impl Kept {
         }
     }
 
-    /// Rules come before the entries of the group, and go after them unless the batch is alone: no
-    /// batch restates what an earlier one made a rule, or what only a later one takes away. Who is
-    /// refused too much by this is tried alone.
+    /// Rules are written before the entries of the group, and deleted after them unless the group
+    /// is one batch: no batch may restate a rule that an earlier batch made, or one that only a
+    /// later batch deletes. A batch that is refused only because of this order is tried again
+    /// alone.
     pub fn rule_calls<'a>(&'a self, t: &'a &'a str, add: &mut impl FnMut(bool, Call<'a>)) {
         let r = &self.rule_columns;
         add(!r.0.is_empty(), call(RULE, &[t, &r.0, &r.1, &r.2, &r.3]));
@@ -364,7 +374,7 @@ impl Kept {
         );
     }
 
-    /// Links come after the entries that they hang on.
+    /// Links are written after the entries that they belong to.
     pub fn link_calls<'a>(&'a self, t: &'a &'a str, add: &mut impl FnMut(bool, Call<'a>)) {
         let l = &self.link_columns;
         add(

@@ -1,5 +1,5 @@
-//! Applies one batch inside the group's transaction: check everything first, then write, events
-//! included.
+//! Applies one batch inside the group's transaction: checks everything first, then writes the
+//! changes and their events.
 
 use super::rows::scope_id;
 use super::{record, snapshot};
@@ -13,7 +13,8 @@ use remem_core::{
 use remem_store::{Committed, Outcome, StoreError};
 use rusqlite::{Connection, OptionalExtension, params};
 
-/// The tenant's clocks while a transaction runs; saved once at its end.
+/// The revision, event number, time and event chain of a tenant while a transaction runs; saved
+/// once at its end.
 #[derive(Clone, PartialEq)]
 pub(super) struct Clock {
     pub revision: Revision,
@@ -27,7 +28,7 @@ impl Clock {
         let mut query = db.prepare_cached(
             "SELECT revision, seq, at, chain FROM tenant_clock WHERE tenant_id = ?1",
         )?;
-        let found = query
+        let stored = query
             .query_row([tenant.as_str()], |row| {
                 Ok(Clock {
                     revision: Revision(row.get(0)?),
@@ -37,7 +38,7 @@ impl Clock {
                 })
             })
             .optional()?;
-        Ok(found.unwrap_or(Clock {
+        Ok(stored.unwrap_or(Clock {
             revision: Revision(0),
             seq: Seq(0),
             at: Timestamp(0),
@@ -55,26 +56,27 @@ impl Clock {
     }
 }
 
+/// The application of one batch.
 pub(super) struct Applying<'a> {
     pub db: &'a Connection,
     pub batch: &'a Batch,
     pub clock: &'a mut Clock,
-    /// Set by a put with an end.
+    /// The earliest expiry among the entries that the batch put.
     pub next_expiry: i64,
-    /// Set when text was erased, or can be erased now.
+    /// Text was erased, or can be erased now: the tenant needs a scrub.
     pub erased: bool,
-    /// Set when the next record may be due at another time than before.
+    /// The earliest due time of a record may have changed.
     pub retied: bool,
-    /// Rows that were closed for an entry that is yet to be put.
+    /// Closed rows whose successor is put later in the batch.
     pub successors: Vec<(i64, &'a MemoryRef, &'a EntryId)>,
 }
 
 impl<'a> Applying<'a> {
-    /// The inner result is the batch's own; the outer one is a statement that failed and spoils the
-    /// transaction.
+    /// Applies the batch. The inner result is that of the batch alone; the outer one is a statement
+    /// that failed, which spoils the whole transaction.
     pub fn run(&mut self) -> rusqlite::Result<Result<Committed, StoreError>> {
-        if let Some(answer) = self.replay()? {
-            return Ok(answer);
+        if let Some(result) = self.replay()? {
+            return Ok(result);
         }
         if sabotage!(
             "leases-do-not-fence",
@@ -112,8 +114,8 @@ impl<'a> Applying<'a> {
         Ok(Ok(committed))
     }
 
-    /// The batch becomes a revision with its first effect: one that changes nothing leaves the
-    /// clock alone.
+    /// Gives the batch its revision, at its first effect: a batch that changes nothing leaves the
+    /// clock alone. `before` is the revision before the batch.
     pub(super) fn tick(&mut self, before: Revision) -> Revision {
         if self.clock.revision == before {
             self.clock.revision = Revision(before.0 + 1);
@@ -122,6 +124,7 @@ impl<'a> Applying<'a> {
         self.clock.revision
     }
 
+    /// Applies one change of the batch.
     fn change(&mut self, change: &'a Change, before: Revision) -> rusqlite::Result<Outcome> {
         match change {
             Change::Put {
@@ -220,6 +223,7 @@ impl<'a> Applying<'a> {
         }
     }
 
+    /// Appends the event of a change to the tenant's log and to the chain.
     fn append(&mut self, change: &Change, body: &EventBody) -> rusqlite::Result<()> {
         let kind = body.kind().as_str();
         let payload = body.payload().to_string();
@@ -258,7 +262,7 @@ impl<'a> Applying<'a> {
                 clock.at.0,
                 run,
                 run_seq,
-                // Outside of a run the chain would not cover it.
+                // Outside of a run the chain would not cover this time.
                 run.and(recorded_at).map(|at| at.0),
                 kind,
                 payload,
@@ -267,13 +271,16 @@ impl<'a> Applying<'a> {
         Ok(())
     }
 
-    /// The run's log counts by itself: gapless, whatever else the tenant does meanwhile.
+    /// The next position in the run's log, which has numbers of its own: gapless, whatever else the
+    /// tenant does meanwhile.
     fn next_in_run(&self, run: &str) -> rusqlite::Result<u64> {
         self.db
             .prepare_cached(sabotage!("a-run-s-log-has-gaps", "SELECT coalesce(max(run_seq) + 1, 0) FROM event WHERE tenant_id = ?1 AND run_id = ?2", "SELECT coalesce(max(run_seq) + 2, 0) FROM event WHERE tenant_id = ?1 AND run_id = ?2"))?
             .query_row(params![self.batch.tenant().as_str(), run], |row| row.get(0))
     }
 
+    /// Whether each entry that the batch expects is current and was written at the expected
+    /// revision.
     fn expectations_hold(&self) -> rusqlite::Result<bool> {
         for expected in self.batch.expectations() {
             let Some(scope) = scope_id(self.db, self.batch.tenant(), &expected.memory_ref)? else {
@@ -292,6 +299,7 @@ impl<'a> Applying<'a> {
         Ok(true)
     }
 
+    /// Whether the preconditions on records hold.
     fn preconditions_hold(&self) -> rusqlite::Result<bool> {
         for change in self.batch.changes() {
             if !record::holds(self.db, self.batch, change)? {
@@ -312,6 +320,7 @@ impl<'a> Applying<'a> {
         Ok(true)
     }
 
+    /// Whether the batch's lease still has the number that the batch carries.
     fn fence_holds(&self) -> rusqlite::Result<bool> {
         let Some(fence) = self.batch.fence() else {
             return Ok(true);
@@ -327,18 +336,19 @@ impl<'a> Applying<'a> {
             ])
     }
 
+    /// The result of an earlier batch with the same idempotency key, if there was one.
     fn replay(&self) -> rusqlite::Result<Option<Result<Committed, StoreError>>> {
         let Some(key) = self.batch.idempotency() else {
             return Ok(None);
         };
-        let found: Option<([u8; 32], i64, u64, String)> = self
+        let stored: Option<([u8; 32], i64, u64, String)> = self
             .db
             .prepare_cached("SELECT body, at, revision, outcomes FROM idempotency WHERE tenant_id = ?1 AND operation = ?2 AND key = ?3")?
             .query_row(params![self.batch.tenant().as_str(), key.operation, key.key], |row| {
                 Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?))
             })
             .optional()?;
-        let Some((body, at, revision, outcomes)) = found else {
+        let Some((body, at, revision, outcomes)) = stored else {
             return Ok(None);
         };
         if sabotage!("any-body-for-a-key", body != key.body, false) {
@@ -357,6 +367,7 @@ impl<'a> Applying<'a> {
         })))
     }
 
+    /// Stores the result under the batch's idempotency key.
     fn remember(&self, committed: &Committed) -> rusqlite::Result<()> {
         let Some(key) = self.batch.idempotency() else {
             return Ok(());

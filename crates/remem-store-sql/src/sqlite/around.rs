@@ -1,4 +1,4 @@
-//! What stands around entries: their neighbours in the order of `list`.
+//! The neighbours of entries in the order of `list`.
 
 use super::connection::failed;
 use super::rows::{ENTRY_COLUMNS, ENTRY_WIDTH, Part, Statement, boxed, entry, scope_id};
@@ -9,10 +9,11 @@ use rusqlite::Connection;
 use rusqlite::types::ToSql;
 use std::collections::HashMap;
 
-/// Entries that are looked around with one statement, and rows that are read with one.
+/// The number of entries that one statement finds the neighbours of, and of rows that one reads.
 const PORTION: usize = 32;
 
-/// What stands around entries, in the order of `list`. Of a snapshot, what is still there counts.
+/// The entries before and after each of these, up to `reach` on each side, in the order of `list`.
+/// In a snapshot only entries that are still current count as neighbours.
 pub(super) fn around(
     db: &Connection,
     scope: &Scope,
@@ -23,14 +24,15 @@ pub(super) fn around(
     let Some(scope_id) = scope_id(db, &scope.tenant, &scope.memory_ref).map_err(failed)? else {
         return Ok(Vec::new());
     };
-    let mut answers = Vec::with_capacity(ids.len());
+    let mut neighbours = Vec::with_capacity(ids.len());
     for ids in ids.chunks(PORTION) {
-        answers.extend(portion_around(db, scope, scope_id, ids, reach, at).map_err(failed)?);
+        neighbours.extend(portion_around(db, scope, scope_id, ids, reach, at).map_err(failed)?);
     }
-    Ok(answers)
+    Ok(neighbours)
 }
 
-/// Two statements however many there are: which rows stand beside each, and those rows.
+/// The neighbours of a chunk of entries, in two statements however many there are: one finds the
+/// rows beside each entry, one reads those rows.
 fn portion_around(
     db: &Connection,
     scope: &Scope,
@@ -72,7 +74,7 @@ fn portion_around(
         side.sort_by(|a, b| (a.created_at, &a.id).cmp(&(b.created_at, &b.id)));
         side
     };
-    let answer = |id: &EntryId| {
+    let neighbours_of = |id: &EntryId| {
         let (before, after) = sides.get(id.as_str())?;
         Some(Around {
             id: id.clone(),
@@ -80,17 +82,17 @@ fn portion_around(
             after: shown(after),
         })
     };
-    Ok(ids.iter().filter_map(answer).collect())
+    Ok(ids.iter().filter_map(neighbours_of).collect())
 }
 
-/// Which rows stand beside each.
+/// The statement that finds the rows beside each entry.
 fn beside(scope: &Scope, scope_id: i64, ids: &[EntryId], reach: u32, at: &ReadAt) -> Statement {
     let mut statement = Statement::new("SELECT o.id");
     for (sign, order) in [("<", "DESC"), (">", "ASC")] {
         statement.push(", (SELECT group_concat(row_id) FROM (SELECT e.row_id FROM entry e INDEXED BY entry_list WHERE ", []);
         statement.push_part(&scope.tenant, scope_id, at, Part::There);
-        // Without the signs SQLite goes along the index by time alone: of entries of one import it
-        // would read all.
+        // Without the signs `+` SQLite searches the index by time alone: it would read all entries
+        // of one import, which have the same time.
         statement.push(
             &sabotage!(
                 "neighbours-are-looked-for-by-time-alone",
@@ -111,15 +113,15 @@ fn beside(scope: &Scope, scope_id: i64, ids: &[EntryId], reach: u32, at: &ReadAt
         .take(PORTION);
     statement.push(" FROM (SELECT e.id, e.created_at FROM entry e WHERE ", []);
     statement.push_live(&scope.tenant, scope_id, at);
-    let places = ["?"; PORTION].join(", ");
+    let placeholders = ["?"; PORTION].join(", ");
     statement.push(
-        &format!(" AND e.id IN ({places})) o"),
+        &format!(" AND e.id IN ({placeholders})) o"),
         padded.map(|id| Box::new(id.to_owned()) as Box<dyn ToSql>),
     );
     statement
 }
 
-/// The entries of rows that are there.
+/// Reads the current entries of these rows.
 fn by_rows(
     db: &Connection,
     scope: &Scope,
@@ -127,14 +129,14 @@ fn by_rows(
     rows: &[i64],
     at: &ReadAt,
 ) -> rusqlite::Result<Vec<(i64, Entry)>> {
-    let places = ["?"; PORTION].join(", ");
+    let placeholders = ["?"; PORTION].join(", ");
     let padded = rows
         .iter()
         .copied()
         .chain(std::iter::repeat(-1))
         .take(PORTION);
     let mut statement = Statement::new(format!(
-        "SELECT {ENTRY_COLUMNS}, e.row_id FROM entry e NOT INDEXED WHERE e.row_id IN ({places}) AND "
+        "SELECT {ENTRY_COLUMNS}, e.row_id FROM entry e NOT INDEXED WHERE e.row_id IN ({placeholders}) AND "
     ));
     statement
         .params

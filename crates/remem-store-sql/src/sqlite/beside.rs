@@ -1,6 +1,6 @@
-//! What stands beside entries and holds texts of callers: rules, and what actions are called. Owns
-//! how the texts are read for the pass that looks for late secrets, replaced by it, and erased with
-//! their entry. May not decide what a text must become.
+//! Texts of callers that are stored beside entries: rules, and the names and references of actions.
+//! Owns how these texts are read for the pass that looks for late secrets, replaced by it, and
+//! erased with their entry. May not decide what a text must become.
 
 use super::apply::Applying;
 use super::connection::failed;
@@ -13,8 +13,9 @@ use rusqlite::{Connection, OptionalExtension, params};
 
 const MALFORMED: StoreError = StoreError::Damaged("a name is malformed");
 
-/// The words of callers go with the text that they were about; that actions rested on it stays. A
-/// number takes the place of a reference, since two links may not be alike.
+/// Blanks the names and references of the actions of an entry when its text is erased; that actions
+/// rested on the entry stays recorded. A number takes the place of a reference, since no two links
+/// of an entry may be the same.
 pub(crate) fn unlink(db: &Connection, tenant: &str, scope: i64, row: i64) -> rusqlite::Result<()> {
     let sql = "UPDATE action_link SET action = '', reference = o.number
                FROM (SELECT action, reference, CAST(row_number() OVER (ORDER BY action, reference) AS TEXT) AS number
@@ -27,6 +28,7 @@ pub(crate) fn unlink(db: &Connection, tenant: &str, scope: i64, row: i64) -> rus
 }
 
 impl Applying<'_> {
+    /// Replaces the name and reference of an action, unless they changed since they were read.
     pub(super) fn relink(
         &mut self,
         (memory_ref, id): (&MemoryRef, &EntryId),
@@ -34,15 +36,15 @@ impl Applying<'_> {
         action: &ActionText,
         before: Revision,
     ) -> rusqlite::Result<Outcome> {
-        let Some(found) = self.find(memory_ref, id, "true")? else {
+        let Some(entry) = self.find(memory_ref, id, "true")? else {
             return Ok(Outcome::Nothing);
         };
         let sql = "UPDATE action_link SET action = ?6, reference = ?7
                    WHERE tenant_id = ?1 AND scope_id = ?2 AND row_id = ?3 AND action = ?4 AND reference = ?5";
         let changed = self.db.prepare_cached(sql)?.execute(params![
             self.batch.tenant().as_str(),
-            found.scope,
-            found.row,
+            entry.scope,
+            entry.row,
             was.action,
             was.reference,
             action.action,
@@ -56,6 +58,7 @@ impl Applying<'_> {
         Ok(Outcome::Done)
     }
 
+    /// Replaces the text of a rule, unless it changed since it was read.
     pub(super) fn reword(
         &mut self,
         (world, id): (&WorldId, &RuleId),
@@ -79,6 +82,7 @@ impl Applying<'_> {
     }
 }
 
+/// The rules of all worlds, in the order of world and id.
 pub(super) fn all_rules(
     db: &Connection,
     tenant: &TenantId,
@@ -87,7 +91,7 @@ pub(super) fn all_rules(
 ) -> Result<Vec<(WorldId, Rule)>, StoreError> {
     let sql = "SELECT world, id, body, at FROM rule WHERE tenant_id = ?1 AND (world, id) > (?2, ?3) ORDER BY world, id LIMIT ?4";
     let after = after.map_or(("", ""), |(world, id)| (world.as_str(), id.as_str()));
-    let found: Vec<(String, String, String, i64)> = db
+    let rows: Vec<(String, String, String, i64)> = db
         .prepare_cached(sql)
         .and_then(|mut query| {
             let bound = params![tenant.as_str(), after.0, after.1, limit];
@@ -98,8 +102,7 @@ pub(super) fn all_rules(
                 .collect()
         })
         .map_err(failed)?;
-    found
-        .into_iter()
+    rows.into_iter()
         .map(|(world, id, body, at)| {
             let rule = Rule {
                 id: RuleId::parse(&id).ok_or(MALFORMED)?,
@@ -111,6 +114,7 @@ pub(super) fn all_rules(
         .collect()
 }
 
+/// Entries with actions, and the names and references of these.
 pub(super) fn linked(
     db: &Connection,
     tenant: &TenantId,
@@ -125,20 +129,23 @@ pub(super) fn linked(
     let mut query = db.prepare_cached(sql).map_err(failed)?;
     let bound = params![tenant.as_str(), after.map_or(i64::MIN, |row| row.1), limit];
     let mut rows = query.query(bound).map_err(failed)?;
-    let mut found: Vec<Linked> = Vec::new();
+    let mut linked_entries: Vec<Linked> = Vec::new();
     while let Some(row) = rows.next().map_err(failed)? {
         let number: i64 = row.get(0).map_err(failed)?;
         let action = ActionText {
             action: row.get(4).map_err(failed)?,
             reference: row.get(5).map_err(failed)?,
         };
-        if let Some(last) = found.last_mut().filter(|last| last.row.1 == number) {
+        if let Some(last) = linked_entries
+            .last_mut()
+            .filter(|last| last.row.1 == number)
+        {
             last.actions.push(action);
             continue;
         }
         let memory_ref: String = row.get(1).map_err(failed)?;
         let id: String = row.get(2).map_err(failed)?;
-        found.push(Linked {
+        linked_entries.push(Linked {
             row: RowCursor(0, number),
             memory_ref: MemoryRef::parse(&memory_ref).ok_or(MALFORMED)?,
             id: EntryId::parse(&id).ok_or(MALFORMED)?,
@@ -146,5 +153,5 @@ pub(super) fn linked(
             actions: vec![action],
         });
     }
-    Ok(found)
+    Ok(linked_entries)
 }

@@ -1,5 +1,5 @@
-//! Opens connections: version, pragmas (set and read back), migrations. No connection is used
-//! before it passed here.
+//! Opens connections: version, pragmas (set and read back), migrations. Every connection is made
+//! here before it is used.
 
 use super::{identity, row_hash};
 use remem_core::{sabotage, sabotage_sql};
@@ -14,10 +14,10 @@ use std::time::Duration;
 const SQLITE_VERSION_MIN: i32 = 3_051_003;
 /// Marks our files, so that a foreign database is refused rather than migrated.
 const APPLICATION_ID: i64 = 0x5265_6D65; // "Reme"
-/// How long one process waits for another one's lock.
+/// The time that one process waits for a lock of another.
 const BUSY_WAIT: Duration = Duration::from_secs(5);
 
-/// A numbered, forward-only step of the schema.
+/// A numbered step of the schema; there are no steps back.
 pub(super) struct Migration {
     pub name: &'static str,
     pub sql: &'static str,
@@ -107,10 +107,10 @@ pub(super) fn check_version() -> Result<(), StoreError> {
     Ok(())
 }
 
-/// The one connection that writes a file; creates and migrates it first.
+/// Opens the one connection that writes a file; creates and migrates the file first.
 pub(super) fn writer(path: &Path, migrations: &[Migration]) -> Result<Connection, StoreError> {
-    let private = owners_alone(path);
-    private.map_err(|error| StoreError::Unavailable(Box::new(error)))?;
+    let restricted = owners_alone(path);
+    restricted.map_err(|error| StoreError::Unavailable(Box::new(error)))?;
     let db = Connection::open(path).map_err(failed)?;
     prepare(&db)?;
     verify_pragma(&db, "journal_mode", "wal")?;
@@ -118,9 +118,9 @@ pub(super) fn writer(path: &Path, migrations: &[Migration]) -> Result<Connection
     Ok(db)
 }
 
-/// Makes the file, or the one that is there, readable by its owner alone, whatever the folder is:
-/// SQLite gives its log and its shared memory the mode of the database. Those that are there from
-/// before are narrowed as well.
+/// Creates the file readable by its owner alone, or restricts an existing one, whatever the mode of
+/// the folder is: SQLite gives its log and its shared memory the mode of the database. Those that
+/// exist from before are restricted as well.
 fn owners_alone(path: &Path) -> std::io::Result<()> {
     sabotage!(
         "others-read-the-database",
@@ -140,8 +140,8 @@ fn owners_alone(path: &Path) -> std::io::Result<()> {
     Ok(())
 }
 
-/// A connection that only reads, for everything that runs. Its file exists: the writer was opened
-/// first.
+/// A connection that only reads, for all ordinary reads; it cannot read the bodies of records under
+/// review. Its file exists: the writer was opened first.
 pub(super) fn reader(path: &Path) -> Result<Connection, StoreError> {
     let mut db = reader_of_all(path)?;
     sabotage!(
@@ -151,7 +151,8 @@ pub(super) fn reader(path: &Path) -> Result<Connection, StoreError> {
     Ok(db)
 }
 
-/// The same for the copy of a whole host.
+/// A read connection that may also read records under review, for the copy of a whole host and for
+/// checks.
 pub(super) fn reader_of_all(path: &Path) -> Result<Connection, StoreError> {
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let db = Connection::open_with_flags(path, flags).map_err(failed)?;
@@ -161,10 +162,10 @@ pub(super) fn reader_of_all(path: &Path) -> Result<Connection, StoreError> {
     Ok(db)
 }
 
-/// Readers serve everything that runs, and what is under review is nothing to run: SQLite itself
-/// refuses to read it to them.
-fn without_review(asked: AuthContext<'_>) -> Authorization {
-    match asked.action {
+/// Denies readers the bodies of records under review: readers serve everything that runs, and a
+/// record under review must not take part in that. SQLite itself enforces it.
+fn without_review(access: AuthContext<'_>) -> Authorization {
+    match access.action {
         AuthAction::Read {
             table_name: "review",
             column_name: "body",
@@ -173,7 +174,7 @@ fn without_review(asked: AuthContext<'_>) -> Authorization {
     }
 }
 
-/// A database in process memory.
+/// A migrated database in process memory.
 pub(super) fn in_memory(migrations: &[Migration]) -> Result<Connection, StoreError> {
     let db = Connection::open_in_memory().map_err(failed)?;
     prepare(&db)?;
@@ -181,6 +182,7 @@ pub(super) fn in_memory(migrations: &[Migration]) -> Result<Connection, StoreErr
     Ok(db)
 }
 
+/// Sets up a connection: time-outs, functions, pragmas. Fails if a pragma did not take effect.
 fn prepare(db: &Connection) -> Result<(), StoreError> {
     db.busy_timeout(BUSY_WAIT).map_err(failed)?;
     db.set_prepared_statement_cache_capacity(64);
@@ -188,15 +190,15 @@ fn prepare(db: &Connection) -> Result<(), StoreError> {
     row_hash::register(db).map_err(failed)?;
     db.set_db_config(DbConfig::SQLITE_DBCONFIG_DEFENSIVE, true)
         .map_err(failed)?;
-    // Plans depend on no parameter. Otherwise SQLite would parse a kept statement anew each time
-    // one is bound that a partial index might care about, which took a third of the time of a
-    // search.
+    // With this flag plans depend on no parameter. Without it SQLite would parse a cached statement
+    // anew each time a parameter is bound that a partial index might depend on, which took a third
+    // of the time of a search.
     db.set_db_config(
         DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG,
         sabotage!("a-kept-statement-is-parsed-again-and-again", true, false),
     )
     .map_err(failed)?;
-    // Setting the journal mode answers with the new mode, hence the query.
+    // Setting the journal mode returns the new mode as a row, hence the query.
     db.pragma_update_and_check(None, "journal_mode", "wal", |_| Ok(()))
         .map_err(failed)?;
     for (name, wanted) in SETTINGS {
@@ -214,8 +216,8 @@ fn prepare(db: &Connection) -> Result<(), StoreError> {
 }
 
 /// synchronous=FULL (2): an acknowledged write survives power loss. secure_delete: freed space is
-/// zeroed. temp_store=MEMORY (2): sorting never spills text into temporary files. The rest refuses
-/// what a damaged or hostile file could try.
+/// zeroed. temp_store=MEMORY (2): sorting never spills text into temporary files. The others limit
+/// what a damaged or hostile file can do.
 const SETTINGS: [(&str, &str); 7] = [
     ("synchronous", "2"),
     ("foreign_keys", "1"),
@@ -268,6 +270,7 @@ fn migrate(db: &Connection, migrations: &[Migration]) -> Result<(), StoreError> 
     }
 }
 
+/// Runs the next migration in the open transaction. Returns whether there was one to run.
 fn migration_step(
     db: &Connection,
     migrations: &[Migration],
@@ -301,7 +304,7 @@ fn migration_step(
     Ok(true)
 }
 
-/// Maps a database error to what the caller can do about it. SQLite's texts name tables and
+/// Maps a database error to an error that the caller can act on. SQLite's messages name tables and
 /// columns, never values.
 pub(crate) fn failed(error: rusqlite::Error) -> StoreError {
     match error.sqlite_error_code() {
@@ -391,8 +394,8 @@ mod tests {
     #[test]
     fn a_statement_is_parsed_once_whatever_is_bound() {
         let db = in_memory(&TENANT_MIGRATIONS).unwrap();
-        // Some index of `entry` holds only what is persistent: without the guarantee a plan would
-        // depend on what is bound here.
+        // An index of `entry` holds only the persistent ones: without the guarantee a plan would
+        // depend on the tier that is bound here.
         let sql = "SELECT count(*) FROM entry WHERE tenant_id = ? AND scope_id = ? AND rev_to IS NULL AND expires_at IS NULL AND tier = ?";
         let mut statement = db.prepare(sql).unwrap();
         for tier in ["persistent", "session", "persistent"] {

@@ -1,8 +1,8 @@
-//! The directory of tenants and keys: one small file beside the tenants' own.
+//! The directory of tenants and keys: one small file beside those of the tenants.
 //!
-//! Every request looks up a key, so all of it is kept in memory and read again only when SQLite
-//! says that another connection (a command run beside the server, say) changed the file. A revoked
-//! key stops working at once.
+//! Every request looks up a key, so the whole directory is cached in memory and read again only
+//! when SQLite reports that another connection (for example of a command run beside the server)
+//! changed the file. A revoked key stops working at once.
 
 use super::Location;
 use super::connection::{self, HOST_MIGRATIONS, failed};
@@ -17,17 +17,19 @@ use rusqlite::{Connection, Row, params};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Mutex, PoisonError};
 
-/// Tenants and keys in SQLite.
+/// The tenants and keys of a host, in SQLite.
 pub struct SqliteDirectory {
     inner: Mutex<Inner>,
 }
 
 struct Inner {
     db: Connection,
-    /// `None` until read, and again after an own write.
+    /// `None` until it is read for the first time, and again after each write through this
+    /// connection.
     loaded: Option<Loaded>,
 }
 
+/// The cached content of the directory, with SQLite's `data_version` when it was read.
 struct Loaded {
     version: i64,
     tenants: BTreeMap<TenantId, Tenant>,
@@ -35,7 +37,7 @@ struct Loaded {
 }
 
 impl SqliteDirectory {
-    /// Opens (and where needed creates) the directory.
+    /// Opens the directory; creates it if it does not exist.
     pub fn open(location: &Location) -> Result<SqliteDirectory, StoreError> {
         connection::check_version()?;
         let db = match location {
@@ -46,13 +48,14 @@ impl SqliteDirectory {
             }
             Location::Memory => connection::in_memory(&HOST_MIGRATIONS)?,
         };
-        // Few and small: their hashes are made at once.
+        // The rows are few and small, so those without a hash get one at once.
         while row_hash::fill(&db, &SQLITE_HOST, &mut Fill::default())? {}
         Ok(SqliteDirectory {
             inner: Mutex::new(Inner { db, loaded: None }),
         })
     }
 
+    /// Calls `f` with the content of the directory, read again if it changed.
     fn look<T>(&self, f: impl FnOnce(&Loaded) -> T) -> Result<T, StoreError> {
         let mut inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
         let version: i64 = inner
@@ -69,6 +72,7 @@ impl SqliteDirectory {
         Ok(f(inner.loaded.as_ref().expect("loaded just above")))
     }
 
+    /// Calls `f` with the connection to change the directory, and drops the cached content.
     fn change(
         &self,
         f: impl FnOnce(&Connection) -> rusqlite::Result<bool>,

@@ -1,4 +1,5 @@
-//! Changes of entries: put, rewrite, take away, erase. What is indexed here is unindexed here.
+//! Changes of entries: put, rewrite, remove, erase. The rows of the tag index are written and
+//! removed here too.
 
 use super::apply::Applying;
 use super::beside;
@@ -11,7 +12,7 @@ use remem_store::Outcome;
 use rusqlite::{OptionalExtension, Row, ToSql, params};
 use serde_json::Value;
 
-/// What has to be known of an entry to take it out of the indexes.
+/// The fields of an entry that are needed to remove it from the indexes.
 pub(super) struct Indexed {
     pub row: i64,
     pub scope: i64,
@@ -20,6 +21,7 @@ pub(super) struct Indexed {
 }
 
 impl Applying<'_> {
+    /// Stores a new entry. An imported entry whose id exists already is skipped.
     pub(super) fn put(
         &mut self,
         id: &EntryId,
@@ -33,8 +35,8 @@ impl Applying<'_> {
             return Ok(Outcome::Nothing);
         }
         let revision = self.tick(before);
-        let given = admitted.origin().and_then(|origin| origin.created_at);
-        let created_at = given.map_or(self.clock.at, |t| t.min(self.clock.at));
+        let original = admitted.origin().and_then(|origin| origin.created_at);
+        let created_at = original.map_or(self.clock.at, |t| t.min(self.clock.at));
         let tags: Vec<&str> = admitted.tags().collect();
         let facets = admitted.facets();
         self.db
@@ -82,6 +84,7 @@ impl Applying<'_> {
         })
     }
 
+    /// Adds the entry to the index of tags.
     fn index(
         &self,
         scope: i64,
@@ -97,6 +100,7 @@ impl Applying<'_> {
         Ok(())
     }
 
+    /// Whether the scope has a row of this id, an erased one included.
     fn is_taken(&self, scope: i64, id: &EntryId) -> rusqlite::Result<bool> {
         self.db
             .prepare_cached(
@@ -105,8 +109,9 @@ impl Applying<'_> {
             .exists(params![self.batch.tenant().as_str(), scope, id.as_str()])
     }
 
-    /// Takes an entry away. Its text goes at once, unless a run reads a snapshot: then the purge
-    /// pass erases it when the last such run has ended. Time is not held up by anybody.
+    /// Removes an entry. Its text is erased at once, unless a run reads a snapshot that shows it:
+    /// then the purge pass erases it when the last such run has ended. An expired text is erased
+    /// even then.
     pub(super) fn remove(
         &mut self,
         memory_ref: &MemoryRef,
@@ -114,8 +119,8 @@ impl Applying<'_> {
         reason: &str,
         before: Revision,
     ) -> rusqlite::Result<Outcome> {
-        // Deleting ends what a reader could still see; the purge pass ends what none can see any
-        // more.
+        // A delete removes an entry that readers can still see; the purge pass removes one that has
+        // expired.
         let condition = if reason == "expired" {
             "expires_at <= :at"
         } else {
@@ -159,6 +164,7 @@ impl Applying<'_> {
         ))
     }
 
+    /// Marks a row as removed at this revision; the text stays.
     pub(super) fn take_away(
         &self,
         row: i64,
@@ -181,19 +187,19 @@ impl Applying<'_> {
             .map(|_| ())
     }
 
-    /// Erases what was only taken away before.
+    /// Erases the text of an entry that was removed earlier, if no snapshot shows it any more.
     pub(super) fn erase_ended(
         &mut self,
         memory_ref: &MemoryRef,
         id: &EntryId,
     ) -> rusqlite::Result<Outcome> {
-        let free = format!("{} AND {}", snapshot::SPENT, snapshot::FREE);
-        let may_go = sabotage!(
+        let erasable = format!("{} AND {}", snapshot::SPENT, snapshot::FREE);
+        let condition = sabotage!(
             "text-is-erased-before-the-last-reader-has-gone",
-            free.as_str(),
+            erasable.as_str(),
             snapshot::SPENT
         );
-        let Some(entry) = self.find(memory_ref, id, may_go)? else {
+        let Some(entry) = self.find(memory_ref, id, condition)? else {
             return Ok(Outcome::Nothing);
         };
         sabotage!(
@@ -203,7 +209,8 @@ impl Applying<'_> {
         Ok(Outcome::Removed)
     }
 
-    /// The entry under another text. An unchanged text only learns which rules it was held against.
+    /// Replaces the text of an entry by its redacted form. If the text is unchanged, only the
+    /// fingerprint of the rules that it was scanned with (`scan`) is updated.
     pub(super) fn rewrite(
         &mut self,
         id: &EntryId,
@@ -246,7 +253,8 @@ impl Applying<'_> {
         Ok(Outcome::Removed)
     }
 
-    /// The names beside a text, which change only to lose a secret.
+    /// Replaces the names beside a text (world, slot, chat thread), which change only to lose a
+    /// secret.
     fn rename(&mut self, row: i64, admitted: &Admitted) -> rusqlite::Result<()> {
         let sql = "UPDATE entry SET world = ?3, slot = ?4, interaction = coalesce(?5, interaction)
                    WHERE tenant_id = ?1 AND row_id = ?2 AND (coalesce(world, '-'), slot, interaction) IS NOT (?3, ?4, coalesce(?5, interaction))";
@@ -262,6 +270,7 @@ impl Applying<'_> {
         Ok(())
     }
 
+    /// The row of an entry that satisfies an SQL condition; `:at` in it is the time of the batch.
     pub(super) fn find(
         &self,
         memory_ref: &MemoryRef,
@@ -300,8 +309,9 @@ impl Applying<'_> {
             .optional()
     }
 
-    /// The text goes everywhere: from the row (which stays as a skeleton), the tags, the search
-    /// index. What was merged into it goes with it, unless it is spared.
+    /// Erases an entry's text everywhere: from the row (which remains without content), the tags,
+    /// the search index. The texts that were merged into it are erased with it, unless
+    /// `spare_merged`.
     pub(super) fn erase(
         &mut self,
         id: &EntryId,
@@ -342,6 +352,7 @@ impl Applying<'_> {
         Ok(())
     }
 
+    /// Removes the entry's tags and vectors.
     fn unindex(&self, id: &EntryId, entry: &Indexed) -> rusqlite::Result<()> {
         sabotage!(
             "a-deleted-text-leaves-its-vector",

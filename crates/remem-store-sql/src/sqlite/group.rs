@@ -3,7 +3,7 @@
 //! The leader (see `queue`) runs on a blocking thread, applies a group in one transaction, and
 //! answers each batch only after the flush. Batches are checked before they write, so an ordinary
 //! refusal never undoes its neighbours; should a statement fail all the same, the group is rolled
-//! back and its batches are tried one by one.
+//! back and its batches are committed one by one.
 
 use super::apply::{self, Clock};
 use super::connection::failed;
@@ -19,18 +19,19 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
 use tokio::sync::oneshot;
 
+/// The writer of a tenant's file: a queue of jobs and the state that its leader works on.
 pub(super) struct Group {
     queue: Arc<Queue<Work>>,
     state: Arc<State>,
 }
 
-/// Something else that needs the writer between two groups.
+/// A task that needs the writer between two groups.
 pub(super) enum Work {
     Scrub {
         keys_before: Timestamp,
         compact: bool,
     },
-    /// A function that hands its result on by itself.
+    /// A function that sends its result to its caller by itself.
     Call(Box<dyn FnOnce(&Connection) + Send>),
 }
 
@@ -42,16 +43,18 @@ impl Group {
         }
     }
 
+    /// Queues a batch and waits until it is flushed to disk or refused.
     pub async fn commit(&self, batch: Batch) -> Result<Committed, StoreError> {
-        let (answer, answered) = oneshot::channel();
-        self.submit(Job::Commit(Waiting::new(batch, answer)))?;
-        hear(answered).await
+        let (reply, result) = oneshot::channel();
+        self.submit(Job::Commit(Waiting::new(batch, reply)))?;
+        hear(result).await
     }
 
+    /// Queues a task and waits until it is done.
     pub async fn run(&self, work: Work) -> Result<(), StoreError> {
-        let (answer, answered) = oneshot::channel();
-        self.submit(Job::Work(work, answer))?;
-        hear(answered).await
+        let (reply, result) = oneshot::channel();
+        self.submit(Job::Work(work, reply))?;
+        hear(result).await
     }
 
     /// Calls a function on the writer's connection, after at most one group.
@@ -60,10 +63,10 @@ impl Group {
         T: Send + 'static,
         F: FnOnce(&Connection) -> Result<T, StoreError> + Send + 'static,
     {
-        let (reply, replied) = oneshot::channel();
+        let (reply, result) = oneshot::channel();
         let call = Box::new(move |db: &Connection| tell(reply, function(db)));
         self.run(Work::Call(call)).await?;
-        hear(replied).await
+        hear(result).await
     }
 
     fn submit(&self, job: Job<Work>) -> Result<(), StoreError> {
@@ -76,19 +79,20 @@ impl Group {
     }
 }
 
+/// Works through the queue until it is empty; runs on a blocking thread.
 fn lead(queue: &Queue<Work>, state: &State) {
-    let mut leading = Leading { queue, done: false };
+    let mut guard = Leading { queue, done: false };
     let db = state.writer.lock().unwrap_or_else(PoisonError::into_inner);
-    while let Some(turn) = queue.next() {
-        if let Some((work, answer)) = turn.work {
-            tell(answer, run(&db, state, work));
+    while let Some(step) = queue.next() {
+        if let Some((work, reply)) = step.work {
+            tell(reply, run(&db, state, work));
         }
-        if !turn.group.is_empty() {
-            metrics::histogram!("remem_commit_group_batches").record(turn.group.len() as f64);
-            commit_group(&db, state, turn.group);
+        if !step.group.is_empty() {
+            metrics::histogram!("remem_commit_group_batches").record(step.group.len() as f64);
+            commit_group(&db, state, step.group);
         }
     }
-    leading.done = true;
+    guard.done = true;
 }
 
 fn run(db: &Connection, state: &State, work: Work) -> Result<(), StoreError> {
@@ -104,20 +108,21 @@ fn run(db: &Connection, state: &State, work: Work) -> Result<(), StoreError> {
     }
 }
 
+/// Runs one step of the scrub (see `maintain::scrub`) and updates what the passes look at.
 fn scrub(
     db: &Connection,
     state: &State,
     keys_before: Timestamp,
     compact: bool,
 ) -> Result<(), StoreError> {
-    // Cleared first: text erased while the journal is cut off asks for another cut.
+    // Cleared first: text that is erased while the journal is truncated needs another truncation.
     state.due.scrub.store(false, Ordering::Relaxed);
     let done = fill(db, state).and_then(|more| {
         maintain::scrub(db, &state.tenant, keys_before, compact)
             .map(|(next_expiry, held)| (next_expiry, held || more))
     });
     match &done {
-        // Only this thread moves the mark, so a put cannot lower it in between.
+        // Only this thread moves this time, so a put cannot lower it in between.
         Ok((next_expiry, more)) => {
             state.due.next_expiry.store(*next_expiry, Ordering::Relaxed);
             sabotage!(
@@ -130,12 +135,14 @@ fn scrub(
     done.map(|_| ())
 }
 
-/// A page of rows that were written before rows had a hash. Answers whether more are left.
+/// Hashes a page of rows that were written before rows had a hash. Returns whether more are left.
 fn fill(db: &Connection, state: &State) -> Result<bool, StoreError> {
     let mut fill = state.fill.lock().unwrap_or_else(PoisonError::into_inner);
     row_hash::fill(db, &SQLITE, &mut fill)
 }
 
+/// Commits a group and answers its callers. If one batch made the transaction fail, each batch is
+/// committed by itself.
 fn commit_group(db: &Connection, state: &State, mut group: Vec<Waiting>) {
     let results = match transaction(db, state, group.iter().map(|w| &w.batch)) {
         Ok(results) => results,
@@ -160,6 +167,7 @@ fn commit_group(db: &Connection, state: &State, mut group: Vec<Waiting>) {
     }
 }
 
+/// The error for the other batches of a failed group: `rusqlite::Error` cannot be cloned.
 fn same(error: &rusqlite::Error) -> StoreError {
     match error.sqlite_error_code() {
         Some(ErrorCode::DiskFull) => StoreError::Full,
@@ -168,6 +176,7 @@ fn same(error: &rusqlite::Error) -> StoreError {
     }
 }
 
+/// Whether another group might succeed without the batch that caused this error.
 fn concerns_one_batch(error: &rusqlite::Error) -> bool {
     matches!(
         error.sqlite_error_code(),
@@ -200,17 +209,18 @@ fn transaction<'a>(
             if let Some(next_due) = applied.next_due
                 && next_due < state.due.next_due.swap(next_due, Ordering::Relaxed)
             {
-                state.wake.send_modify(|rung| *rung += 1);
+                // Passes are woken only if something is due earlier than they know.
+                state.wake.send_modify(|count| *count += 1);
             }
             if applied.erased && !state.due.scrub.swap(true, Ordering::Relaxed) {
-                state.wake.send_modify(|rung| *rung += 1);
+                state.wake.send_modify(|count| *count += 1);
             }
             state.revision.send_replace(applied.clock.revision);
             Ok(applied.results)
         }
         Err(error) => {
             if !db.is_autocommit() {
-                // If this fails too, the next BEGIN says so.
+                // If this fails too, the next BEGIN reports it.
                 let _ = db.execute_batch("ROLLBACK");
             }
             Err(error)
@@ -218,12 +228,13 @@ fn transaction<'a>(
     }
 }
 
+/// The outcome of a group, before its commit.
 struct Applied {
     clock: Clock,
     results: Vec<Result<Committed, StoreError>>,
     next_expiry: i64,
     erased: bool,
-    /// If it may have changed.
+    /// The earliest due time of a record, if it may have changed.
     next_due: Option<i64>,
 }
 
@@ -237,7 +248,7 @@ fn apply_all<'a>(
     let mut results = Vec::new();
     let mut next_expiry = i64::MAX;
     let mut erased = false;
-    let mut retied = false;
+    let mut due_changed = false;
     for batch in batches {
         let mut applying = apply::Applying {
             db,
@@ -251,12 +262,12 @@ fn apply_all<'a>(
         results.push(identity::acting(&batch.actor(), || applying.run())?);
         next_expiry = next_expiry.min(applying.next_expiry);
         erased |= applying.erased;
-        retied |= applying.retied;
+        due_changed |= applying.retied;
     }
     if clock != loaded {
         clock.save(db, &state.tenant)?;
     }
-    let next_due = if retied {
+    let next_due = if due_changed {
         Some(record::next_due(db, &state.tenant)?)
     } else {
         None

@@ -1,9 +1,10 @@
-//! Who is acting, for one statement or one batch, and the host's own functions that the schema
-//! calls: what row-level security and pg_trgm are on PostgreSQL. A connection without these
+//! The actor of a statement or a batch, and the functions of the host that the schema calls: the
+//! counterpart of row-level security and pg_trgm on PostgreSQL. A connection without these
 //! functions can write nothing.
 //!
-//! A connection is used by one thread at a time and only inside `acting`, so the name is kept by
-//! the thread: it is there while the work runs and gone afterwards, whatever the work did.
+//! A connection is used by one thread at a time and only inside `as_actor`, so the name of the
+//! actor is thread-local: it is set while the work runs and gone afterwards, even if the work
+//! panics.
 
 use remem_core::Actor;
 use remem_core::trgm::{Trigrams, is_guarded};
@@ -15,12 +16,12 @@ thread_local! {
     static USER: RefCell<Option<String>> = const { RefCell::new(None) };
 }
 
-/// What a reader may see of a table that has owners.
+/// SQL condition: the rows of a table with owners that the actor may see.
 pub(super) fn seen(table: &str) -> String {
     format!("({table}.owner IS NULL OR app_user_id() IN ({table}.owner, '*'))")
 }
 
-/// Runs `work` as this one.
+/// Runs `work` as this actor.
 pub(super) fn acting<T>(actor: &Actor, work: impl FnOnce() -> T) -> T {
     struct Restore(Option<String>);
     impl Drop for Restore {
@@ -37,7 +38,7 @@ pub(super) fn acting<T>(actor: &Actor, work: impl FnOnce() -> T) -> T {
 }
 
 /// Gives a connection the functions that the schema calls. INNOCUOUS, because the schema is not
-/// trusted to call anything else; who is acting changes between statements, so that one is not
+/// trusted to call anything else; the actor changes between statements, so `app_user_id` is not
 /// deterministic.
 pub(super) fn register(db: &Connection) -> Result<()> {
     let plain = FunctionFlags::SQLITE_UTF8 | FunctionFlags::SQLITE_INNOCUOUS;
@@ -45,21 +46,21 @@ pub(super) fn register(db: &Connection) -> Result<()> {
     db.create_scalar_function("app_user_id", 0, plain, |_| {
         Ok(USER.with_borrow(Clone::clone))
     })?;
-    // SQLite's own `length` ends at U+0000.
-    db.create_scalar_function("trgm_guarded", 1, pure, |given| {
+    // A function of the host, since SQLite's own `length` ends at U+0000.
+    db.create_scalar_function("trgm_guarded", 1, pure, |args| {
         Ok(is_guarded(
-            given.get_raw(0).as_str().map_err(|_| unreadable())?,
+            args.get_raw(0).as_str().map_err(|_| unreadable())?,
         ))
     })?;
-    db.create_scalar_function("trgm_least", 1, pure, |given| {
-        trigrams(given, 0, |said| *said.sizes().start() as u64)
+    db.create_scalar_function("trgm_least", 1, pure, |args| {
+        trigrams(args, 0, |computed| *computed.sizes().start() as u64)
     })?;
-    db.create_scalar_function("trgm_most", 1, pure, |given| {
-        trigrams(given, 0, |said| *said.sizes().end() as u64)
+    db.create_scalar_function("trgm_most", 1, pure, |args| {
+        trigrams(args, 0, |computed| *computed.sizes().end() as u64)
     })?;
-    db.create_scalar_function("trgm_shadows", 2, pure, |given| {
-        let rule = given.get_raw(0).as_blob().map_err(|_| unreadable())?;
-        trigrams(given, 1, |said| said.shadows_stored(rule))?.ok_or_else(unreadable)
+    db.create_scalar_function("trgm_shadows", 2, pure, |args| {
+        let rule = args.get_raw(0).as_blob().map_err(|_| unreadable())?;
+        trigrams(args, 1, |computed| computed.shadows_stored(rule))?.ok_or_else(unreadable)
     })
 }
 
@@ -68,24 +69,20 @@ fn unreadable() -> rusqlite::Error {
 }
 
 thread_local! {
-    /// The text that was asked about last on this thread, and its trigrams.
+    /// The last text whose trigrams were computed on this thread, and the trigrams.
     static SAID: RefCell<(String, Trigrams)> = RefCell::default();
 }
 
-/// Asks about the trigrams of a text. A statement asks about the same one for every rule of a
-/// world, so they are worked out once and not a thousand times.
-fn trigrams<T>(
-    given: &Context<'_>,
-    argument: usize,
-    ask: impl FnOnce(&Trigrams) -> T,
-) -> Result<T> {
-    let text = given.get_raw(argument).as_str().map_err(|_| unreadable())?;
-    SAID.with_borrow_mut(|(known, said)| {
-        if known != text {
-            *said = Trigrams::of(text);
-            text.clone_into(known);
+/// Calls `ask` with the trigrams of the text in an argument. A statement needs those of the same
+/// text for every rule of a world, so they are computed once and not a thousand times.
+fn trigrams<T>(args: &Context<'_>, argument: usize, ask: impl FnOnce(&Trigrams) -> T) -> Result<T> {
+    let text = args.get_raw(argument).as_str().map_err(|_| unreadable())?;
+    SAID.with_borrow_mut(|(cached_text, computed)| {
+        if cached_text != text {
+            *computed = Trigrams::of(text);
+            text.clone_into(cached_text);
         }
-        Ok(ask(said))
+        Ok(ask(computed))
     })
 }
 

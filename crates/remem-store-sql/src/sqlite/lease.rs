@@ -1,10 +1,13 @@
-//! Leases on passes: one row a pass. Other processes on the same files are held off as well.
+//! Leases on passes: one row for each pass. They also exclude other processes that use the same
+//! files.
 
 use super::connection::failed;
 use remem_core::{Fence, TenantId, Timestamp};
 use remem_store::StoreError;
 use rusqlite::{Connection, OptionalExtension, params};
 
+/// Claims the lease on a pass, or extends it for its holder; `None` if another holder has it. The
+/// fence increases with every new holder and after every interruption.
 pub(super) fn claim(
     db: &Connection,
     tenant: &TenantId,
@@ -27,6 +30,7 @@ pub(super) fn claim(
     Ok(number.map(|number| Fence { pass, number }))
 }
 
+/// Ends the lease, if `fence` is still its number.
 pub(super) fn release(db: &Connection, tenant: &TenantId, fence: &Fence) -> Result<(), StoreError> {
     db.prepare_cached(
         "UPDATE lease SET until = 0 WHERE tenant_id = ?1 AND pass = ?2 AND fence = ?3",

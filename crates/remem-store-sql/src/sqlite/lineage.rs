@@ -1,5 +1,5 @@
-//! Entries that stand for others: retire, forget, revive; what they were made from; signatures.
-//! Owns the tables `lineage`, `entry_subject` and `signature`.
+//! Entries that replace others: retire, forget, revive; the sources of entries; signatures. Owns
+//! the tables `lineage`, `entry_subject` and `signature`.
 
 use super::apply::Applying;
 use super::connection::failed;
@@ -15,7 +15,7 @@ use remem_store::{
 use rusqlite::{Connection, OptionalExtension, Params, Row, params};
 
 impl Applying<'_> {
-    /// What the new row was made from, and whom it is about.
+    /// Stores the sources of a new row, and its subjects.
     pub(super) fn relate(
         &self,
         scope: i64,
@@ -58,7 +58,7 @@ impl Applying<'_> {
         Ok(())
     }
 
-    /// Any row of that name, a skeleton included.
+    /// The scope and row of an entry of this id, even if its text is erased.
     pub(super) fn row_of(
         &self,
         memory_ref: &MemoryRef,
@@ -79,6 +79,7 @@ impl Applying<'_> {
         Ok(row.map(|row| (scope, row)))
     }
 
+    /// Removes an entry in favour of another one of the same memory, `by`.
     pub(super) fn retire(
         &mut self,
         memory_ref: &MemoryRef,
@@ -88,13 +89,13 @@ impl Applying<'_> {
         before: Revision,
     ) -> rusqlite::Result<Outcome> {
         let live = "rev_to IS NULL AND (expires_at IS NULL OR expires_at > :at)";
-        let (Some(gone), Some(kept)) = (
+        let (Some(retired), Some(successor)) = (
             self.find(memory_ref, id, live)?,
             self.find(memory_ref, by, live)?,
         ) else {
             return Ok(Outcome::Nothing);
         };
-        if gone.row == kept.row {
+        if retired.row == successor.row {
             return Ok(Outcome::Nothing);
         }
         let tenant = self.batch.tenant().as_str();
@@ -102,29 +103,29 @@ impl Applying<'_> {
         let sql = "UPDATE entry SET rev_to = ?3, removed_reason = ?4, removed_by_run = ?5, replaced_by = ?6, ended_at = ?7
                    WHERE tenant_id = ?1 AND row_id = ?2";
         let run = self.batch.run().map(RunId::as_str);
-        let held = !reason.keeps_text() && self.is_linked(gone.row)?;
+        let held = !reason.keeps_text() && self.is_linked(retired.row)?;
         let stored = if held { "held" } else { reason.as_str() };
         self.db.prepare_cached(sql)?.execute(params![
             tenant,
-            gone.row,
+            retired.row,
             revision.0,
             stored,
             run,
-            kept.row,
+            successor.row,
             self.clock.at.0
         ])?;
-        self.unsign(gone.scope, gone.row)?;
+        self.unsign(retired.scope, retired.row)?;
         sabotage!(
             "records-do-not-follow",
-            self.retie(gone.scope, gone.row, reason, kept.row)?
+            self.retie(retired.scope, retired.row, reason, successor.row)?
         );
         if reason == Reason::Merged {
             let sql = "UPDATE entry SET support = support + (SELECT support FROM entry WHERE tenant_id = ?1 AND row_id = ?2)
                        WHERE tenant_id = ?1 AND row_id = ?3";
             self.db
                 .prepare_cached(sql)?
-                .execute(params![tenant, gone.row, kept.row])?;
-            self.link(kept.scope, kept.row, gone.scope, gone.row)?;
+                .execute(params![tenant, retired.row, successor.row])?;
+            self.link(successor.scope, successor.row, retired.scope, retired.row)?;
         }
         if sabotage!(
             "merged-text-goes-at-once",
@@ -133,11 +134,12 @@ impl Applying<'_> {
                 && !snapshot::is_held(self.db, self.batch.tenant(), revision)?,
             !held && !snapshot::is_held(self.db, self.batch.tenant(), revision)?
         ) {
-            self.erase(id, &gone, false)?;
+            self.erase(id, &retired, false)?;
         }
         Ok(Outcome::Removed)
     }
 
+    /// Erases an entry for a forgotten subject, with its subjects, even if a snapshot shows it.
     pub(super) fn forget(
         &mut self,
         memory_ref: &MemoryRef,
@@ -157,8 +159,8 @@ impl Applying<'_> {
             return Ok(Outcome::Nothing);
         };
         let revision = self.tick(before);
-        // Who deleted this one meant what was merged into it as well; that does not come back
-        // because this is forgotten, too.
+        // Deleting this entry was meant for the texts that were merged into it as well; they do not
+        // come back because this entry is now forgotten, too.
         let sql = "SELECT removed_reason IS NULL OR removed_reason IN ('merged', 'superseded', 'invalidated', 'held') FROM entry WHERE tenant_id = ?1 AND row_id = ?2";
         let spare_merged = self
             .db
@@ -184,8 +186,9 @@ impl Applying<'_> {
         Ok(Outcome::Removed)
     }
 
-    /// A run that began before the merge still sees it as it did; if there is none, it is new from
-    /// now on, so that runs that began after the merge do not see it come back.
+    /// Makes a merged entry current again, after the entry that replaced it was erased. A run that
+    /// began before the merge still sees it as it did; if there is no such run, the entry counts as
+    /// new from now on, so that runs that began after the merge do not see it come back.
     pub(super) fn revive(
         &mut self,
         memory_ref: &MemoryRef,
@@ -214,6 +217,7 @@ impl Applying<'_> {
         Ok(Outcome::Done)
     }
 
+    /// Stores the signature that consolidation computed for an entry.
     pub(super) fn sign(
         &self,
         memory_ref: &MemoryRef,
@@ -245,9 +249,9 @@ impl Applying<'_> {
         Ok(())
     }
 
-    /// The text of `row` is gone: nobody needs the texts it stood for. What was merged into a
-    /// forgotten entry is somebody else's to decide about: whoever forgets revives it or forgets
-    /// it, too.
+    /// Marks the texts that `row` replaced as deleted, since the text of `row` is gone and they are
+    /// not needed any more. With `spare_merged` the entries that were merged into it are left: the
+    /// caller that forgets an entry revives each of them or forgets it, too.
     pub(super) fn let_go(&self, scope: i64, row: i64, spare_merged: bool) -> rusqlite::Result<()> {
         let sql = "UPDATE entry SET removed_reason = 'deleted'
                    WHERE tenant_id = ?1 AND scope_id = ?2 AND replaced_by = ?3 AND erased_at IS NULL
@@ -263,11 +267,12 @@ impl Applying<'_> {
     }
 }
 
-/// What consolidation may look at. (Entries that have an end are left to it, and what answers a
-/// question or holds for a while to whoever answers next.)
+/// SQL condition: the entries that consolidation may look at. (Entries with an expiry are left to
+/// it; entries of a slot or with a validity window are replaced by the next answer.)
 const ELIGIBLE: &str = "e.rev_to IS NULL AND e.expires_at IS NULL AND e.tier = 'persistent' AND e.slot IS NULL AND e.valid_at IS NULL
   AND e.invalid_at IS NULL";
 
+/// Eligible entries without a signature, in the order of their rows.
 pub(super) fn unsigned(
     db: &Connection,
     scope: &Scope,
@@ -285,7 +290,7 @@ pub(super) fn unsigned(
         statement,
         statement.replace("e.expires_at IS NULL AND", "")
     );
-    let Some(found) = scope_id(db, &scope.tenant, &scope.memory_ref).map_err(failed)? else {
+    let Some(scope_row) = scope_id(db, &scope.tenant, &scope.memory_ref).map_err(failed)? else {
         return Ok(Vec::new());
     };
     placed(
@@ -293,7 +298,7 @@ pub(super) fn unsigned(
         &sql,
         params![
             scope.tenant.as_str(),
-            found,
+            scope_row,
             after.map_or(0, |row| row.1),
             limit
         ],
@@ -301,6 +306,7 @@ pub(super) fn unsigned(
     )
 }
 
+/// Those of these rows that are eligible, with their entries.
 pub(super) fn entries_at(
     db: &Connection,
     scope: &Scope,
@@ -315,12 +321,17 @@ pub(super) fn entries_at(
         statement,
         statement.replace("e.expires_at IS NULL AND", "")
     );
-    let Some(found) = scope_id(db, &scope.tenant, &scope.memory_ref).map_err(failed)? else {
+    let Some(scope_row) = scope_id(db, &scope.tenant, &scope.memory_ref).map_err(failed)? else {
         return Ok(Vec::new());
     };
     let rows =
         serde_json::Value::from(rows.iter().map(|row| row.1).collect::<Vec<_>>()).to_string();
-    placed(db, &sql, params![scope.tenant.as_str(), found, rows], scope)
+    placed(
+        db,
+        &sql,
+        params![scope.tenant.as_str(), scope_row, rows],
+        scope,
+    )
 }
 
 fn placed(
@@ -329,17 +340,18 @@ fn placed(
     params: impl Params,
     scope: &Scope,
 ) -> Result<Vec<(RowCursor, Entry)>, StoreError> {
-    let found = |row: &Row<'_>| {
+    let read_row = |row: &Row<'_>| {
         Ok((
             RowCursor(0, row.get(ENTRY_WIDTH)?),
             entry(row, &scope.memory_ref)?,
         ))
     };
     db.prepare_cached(sql)
-        .and_then(|mut query| query.query_map(params, found)?.collect())
+        .and_then(|mut query| query.query_map(params, read_row)?.collect())
         .map_err(failed)
 }
 
+/// The signatures of eligible entries, in the order of their rows.
 pub(super) fn signatures(
     db: &Connection,
     scope: &Scope,
@@ -356,7 +368,7 @@ pub(super) fn signatures(
         statement,
         statement.replace("e.expires_at IS NULL AND", "")
     );
-    let Some(found) = scope_id(db, &scope.tenant, &scope.memory_ref).map_err(failed)? else {
+    let Some(scope_row) = scope_id(db, &scope.tenant, &scope.memory_ref).map_err(failed)? else {
         return Ok(Vec::new());
     };
     let signed = |row: &Row<'_>| {
@@ -378,7 +390,7 @@ pub(super) fn signatures(
     };
     let params = params![
         scope.tenant.as_str(),
-        found,
+        scope_row,
         after.map_or(0, |row| row.1),
         limit
     ];
@@ -387,17 +399,18 @@ pub(super) fn signatures(
         .map_err(failed)
 }
 
+/// The state of an entry, its sources and the entries made from it, removed ones included.
 pub(super) fn lineage(
     db: &Connection,
     scope: &Scope,
     id: &EntryId,
 ) -> Result<Option<Lineage>, StoreError> {
-    let Some(found) = scope_id(db, &scope.tenant, &scope.memory_ref).map_err(failed)? else {
+    let Some(scope_row) = scope_id(db, &scope.tenant, &scope.memory_ref).map_err(failed)? else {
         return Ok(None);
     };
     let sql = "SELECT e.row_id, e.removed_reason, e.support, (SELECT r.id FROM entry r WHERE r.tenant_id = e.tenant_id
                  AND r.row_id = e.replaced_by) FROM entry e WHERE e.tenant_id = ?1 AND e.scope_id = ?2 AND e.id = ?3";
-    let values = params![scope.tenant.as_str(), found, id.as_str()];
+    let values = params![scope.tenant.as_str(), scope_row, id.as_str()];
     let read = |row: &Row<'_>| Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?));
     let row = db
         .prepare_cached(sql)
@@ -413,7 +426,7 @@ pub(super) fn lineage(
              JOIN scope s ON s.tenant_id = e.tenant_id AND s.scope_id = e.scope_id
              WHERE l.tenant_id = ?1 AND {own} ORDER BY e.created_at, e.id, s.memory_ref"
         );
-        relatives(db, &sql, params![scope.tenant.as_str(), found, row])
+        relatives(db, &sql, params![scope.tenant.as_str(), scope_row, row])
     };
     Ok(Some(Lineage {
         state: state(reason.as_deref())?,
@@ -454,14 +467,16 @@ fn relatives(db: &Connection, sql: &str, params: impl Params) -> Result<Vec<Rela
     rows.iter().map(relative).collect()
 }
 
-/// `UNION` ends cycles: what was made from an entry may be merged into it later. `CROSS JOIN`, here
-/// and below, has SQLite look up the few rows that are meant, rather than begin with all that were
-/// ever merged.
+/// All rows that carry a subject: those that name it and, step by step, those made from them.
+/// `UNION` ends cycles: an entry that was made from another may be merged into it later. `CROSS
+/// JOIN`, here and below, makes SQLite look up the few rows that are needed, rather than begin with
+/// all that were ever merged.
 const CARRYING: &str = "WITH RECURSIVE carrying (scope_id, row_id) AS (
     SELECT scope_id, row_id FROM entry_subject WHERE tenant_id = ?1 AND subject = ?2
     UNION SELECT l.scope_id, l.row_id FROM carrying c CROSS JOIN lineage l
       ON l.tenant_id = ?1 AND l.source_scope = c.scope_id AND l.source_row = c.row_id)";
 
+/// All entries that carry a subject, and the entries merged into them that do not.
 pub(super) fn trace(
     db: &Connection,
     tenant: &TenantId,
@@ -508,6 +523,8 @@ pub(super) fn trace(
     })
 }
 
+/// Entries that were merged into an entry of this subject without carrying it themselves: memory,
+/// entry, and the entry that replaced it.
 fn innocent(
     db: &Connection,
     tenant: &TenantId,

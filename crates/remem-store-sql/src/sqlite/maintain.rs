@@ -1,4 +1,4 @@
-//! Upkeep of one file: what is expired, making erased text physically gone.
+//! Upkeep of one file: finds expired and outdated entries, and makes erased text physically gone.
 
 use super::apply::Clock;
 use super::connection::failed;
@@ -9,15 +9,15 @@ use remem_core::{Entry, EntryId, MemoryRef, Revision, TenantId, Timestamp};
 use remem_store::{RowCursor, Stale, StoreError};
 use rusqlite::{Connection, Params, Row, params};
 
-/// What a handle needs to know when it opens.
+/// The state that a tenant's file loads when it is opened.
 pub(super) struct Start {
     pub revision: Revision,
     pub next_expiry: i64,
     pub next_due: i64,
 }
 
-/// Also checks that the file belongs to the tenant it is opened for: files can be copied and
-/// renamed by hand.
+/// Loads the state of a file that was just opened. Also checks that the file belongs to the tenant
+/// that it is opened for: files can be copied and renamed by hand.
 pub(super) fn start(db: &Connection, tenant: &TenantId) -> Result<Start, StoreError> {
     let foreign = db
         .prepare("SELECT 1 FROM tenant_clock WHERE tenant_id <> ?1")
@@ -34,6 +34,7 @@ pub(super) fn start(db: &Connection, tenant: &TenantId) -> Result<Start, StoreEr
     })
 }
 
+/// The earliest instant at which an entry expires, or `i64::MAX`.
 fn next_expiry(db: &Connection, tenant: &TenantId) -> Result<i64, StoreError> {
     let sql = "SELECT min(expires_at) FROM entry WHERE tenant_id = ?1 AND rev_to IS NULL AND expires_at IS NOT NULL";
     let earliest: Option<i64> = db
@@ -42,6 +43,7 @@ fn next_expiry(db: &Connection, tenant: &TenantId) -> Result<i64, StoreError> {
     Ok(earliest.unwrap_or(i64::MAX))
 }
 
+/// Entries whose retention has ended, the earliest first.
 pub(super) fn expired(
     db: &Connection,
     tenant: &TenantId,
@@ -54,7 +56,7 @@ pub(super) fn expired(
     names(db, sql, params![tenant.as_str(), at.0, limit])
 }
 
-/// Pairs of memory and entry.
+/// Runs a query for pairs of a memory's name and an entry's id.
 pub(super) fn names(
     db: &Connection,
     sql: &str,
@@ -77,7 +79,8 @@ pub(super) fn names(
         .collect()
 }
 
-/// Entries under other rules, in the order of their rows.
+/// Entries that were scanned under other redaction rules than those with the fingerprint `scan`, in
+/// the order of their rows.
 pub(super) fn stale(
     db: &Connection,
     tenant: &TenantId,
@@ -95,7 +98,7 @@ pub(super) fn stale(
         scan.cast_signed(),
         limit
     ];
-    let found = |row: &Row<'_>| {
+    let read_row = |row: &Row<'_>| {
         let last: i64 = row.get(ENTRY_WIDTH)?;
         let name: String = row.get(ENTRY_WIDTH + 1)?;
         let unreadable = || {
@@ -112,7 +115,7 @@ pub(super) fn stale(
     };
     let rows: Vec<(i64, Entry)> = db
         .prepare_cached(&sql)
-        .and_then(|mut query| query.query_map(params, found)?.collect())
+        .and_then(|mut query| query.query_map(params, read_row)?.collect())
         .map_err(failed)?;
     let next = rows
         .last()
@@ -124,10 +127,10 @@ pub(super) fn stale(
     })
 }
 
-/// Erased text is zeroed in the database pages by the commit itself (secure_delete, and so are
-/// vectors); what is left are the older page images in the write-ahead log. Copying the log back
-/// and cutting it to nothing ends them. Answers when the next entry expires, and whether a run let
-/// go of something since the pass looked.
+/// Makes erased text physically gone. The commit itself zeroes erased text in the database pages
+/// (secure_delete, and so are vectors); what is left are the older page images in the write-ahead
+/// log. Copying the log back into the database and truncating it removes them. Returns when the
+/// next entry expires, and whether a run released text since the pass looked.
 pub(super) fn scrub(
     db: &Connection,
     tenant: &TenantId,

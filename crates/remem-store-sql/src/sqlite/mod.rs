@@ -53,36 +53,42 @@ use tokio::sync::watch;
 /// Tenants kept open at once; the least recently used one is closed when another is needed.
 const OPEN_TENANTS_MAX: usize = 256;
 
-/// Where the data lives.
+/// The place of the data: a folder or process memory.
 #[derive(Clone, Debug)]
 pub enum Location {
-    /// A folder; survives the process.
+    /// A folder; the data survives the process.
     Folder(PathBuf),
-    /// Process memory; gone with it. For tests and for hosts that must not keep anything.
+    /// Process memory; the data is gone with the process. For tests and for hosts that must not
+    /// keep anything.
     Memory,
 }
 
-/// The embedded store.
+/// The embedded store: one SQLite file for each tenant.
 pub struct SqliteStore {
     location: Location,
     connections: usize,
     open: Mutex<HashMap<TenantId, Slot>>,
-    /// Every tenant that was ever open in this process.
+    /// The upkeep state of every tenant that was ever open in this process; it stays when the file
+    /// is closed.
     due: Mutex<HashMap<TenantId, Arc<Due>>>,
+    /// Counts the uses of open tenants, so that the least recently used one is known.
     clock: AtomicU64,
+    /// Held while a tenant is opened.
     opening: tokio::sync::Mutex<()>,
+    /// Increased when a pass has new work; see `Store::wake`.
     wake: Arc<watch::Sender<u64>>,
     shelf: Arc<shelf::Shelf>,
 }
 
+/// A tenant whose file is open, and the count of `use_clock` at its last use.
 struct Slot {
     file: Arc<TenantFile>,
     used: u64,
 }
 
 impl SqliteStore {
-    /// Opens the store with `connections` readers per tenant. Refuses an SQLite that is too old to
-    /// be trusted.
+    /// Opens the store with `connections` readers per tenant. Refuses an SQLite version that is too
+    /// old to be trusted.
     pub fn open(location: Location, connections: usize) -> Result<SqliteStore, StoreError> {
         connection::check_version()?;
         if let Location::Folder(folder) = &location {
@@ -107,12 +113,13 @@ impl SqliteStore {
         rusqlite::version()
     }
 
+    /// The tenant's file, opened first if it is not open.
     async fn tenant(&self, id: &TenantId) -> Result<Arc<TenantFile>, StoreError> {
         if let Some(file) = self.find(id) {
             return Ok(file);
         }
-        // One at a time: many callers of a new tenant would each make its tables, and all but one
-        // wait for a lock.
+        // One tenant is opened at a time: many callers of a new tenant would each make its tables,
+        // and all but one would wait for a lock.
         let _opening = self.opening.lock().await;
         if let Some(file) = self.find(id) {
             return Ok(file);
@@ -133,21 +140,24 @@ impl SqliteStore {
         Ok(self.insert(id, Arc::new(file)))
     }
 
+    /// The tenant's file if it is open; counts as a use.
     fn find(&self, id: &TenantId) -> Option<Arc<TenantFile>> {
         let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
-        let slot = open.get_mut(id)?;
-        slot.used = self.clock.fetch_add(1, Ordering::Relaxed);
-        Some(slot.file.clone())
+        let tenant = open.get_mut(id)?;
+        tenant.used = self.clock.fetch_add(1, Ordering::Relaxed);
+        Some(tenant.file.clone())
     }
 
+    /// Adds a file to the open ones. If there are too many, closes the least recently used one that
+    /// no caller is using. In process memory none is closed, since its data would be lost.
     fn insert(&self, id: &TenantId, file: Arc<TenantFile>) -> Arc<TenantFile> {
         let used = self.clock.fetch_add(1, Ordering::Relaxed);
         let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
         if open.len() >= OPEN_TENANTS_MAX && matches!(self.location, Location::Folder(_)) {
             let idle = open
                 .iter()
-                .filter(|(_, slot)| Arc::strong_count(&slot.file) == 1)
-                .min_by_key(|(_, slot)| slot.used);
+                .filter(|(_, tenant)| Arc::strong_count(&tenant.file) == 1)
+                .min_by_key(|(_, tenant)| tenant.used);
             if let Some(id) = idle.map(|(id, _)| id.clone()) {
                 open.remove(&id);
             }
@@ -158,8 +168,8 @@ impl SqliteStore {
             .clone()
     }
 
-    /// For the copy of a whole host: a reader of its own, on one commit until it is dropped.
-    /// `None`: there is no file yet.
+    /// For the copy of a whole host: a separate reader that sees one commit until it is dropped.
+    /// `None`: the tenant has no file yet.
     pub(crate) async fn snapshot(
         &self,
         tenant: &TenantId,
@@ -180,7 +190,8 @@ impl SqliteStore {
         .await
     }
 
-    /// For the copy of a whole host: runs on the tenant's writer as the host, all of it or nothing.
+    /// For the copy of a whole host: runs `work` in one transaction on the tenant's writer, as the
+    /// host.
     pub(crate) async fn transact<F>(&self, tenant: &TenantId, work: F) -> Result<(), StoreError>
     where
         F: FnOnce(&Connection) -> Result<(), StoreError> + Send + 'static,
@@ -199,7 +210,7 @@ impl SqliteStore {
         .await
     }
 
-    /// Reads for the host.
+    /// Runs a query on a reader, as the host.
     async fn read<T, F>(&self, tenant: &TenantId, query: F) -> Result<T, StoreError>
     where
         T: Send + 'static,
@@ -208,7 +219,7 @@ impl SqliteStore {
         self.read_as(tenant, &Actor::Host, query).await
     }
 
-    /// Reads for whoever acts.
+    /// Runs a query on a reader, as `actor`.
     async fn read_as<T, F>(
         &self,
         tenant: &TenantId,
@@ -227,7 +238,7 @@ impl SqliteStore {
     }
 }
 
-/// Runs blocking work off the async threads.
+/// Runs blocking work on a thread of its own, off the async threads.
 pub(crate) async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, StoreError> + Send + 'static,
 ) -> Result<T, StoreError> {
@@ -282,9 +293,9 @@ impl Store for SqliteStore {
         let probe = probe.clone();
         let filter = filter.clone();
         let at = at.clone();
-        let shelf = self.shelf.clone();
+        let cache = self.shelf.clone();
         self.read_as(&scope.tenant, &scope.actor, move |db| {
-            search::search(db, &shelf, &s, (&probe, &filter), depth, &at)
+            search::search(db, &cache, &s, (&probe, &filter), depth, &at)
         })
         .await
     }
@@ -641,10 +652,10 @@ impl Store for SqliteStore {
     }
 
     async fn due(&self, work: Work, at: Timestamp) -> Result<Vec<TenantId>, StoreError> {
-        let due = self.due.lock().unwrap_or_else(PoisonError::into_inner);
-        Ok(due
+        let upkeep = self.due.lock().unwrap_or_else(PoisonError::into_inner);
+        Ok(upkeep
             .iter()
-            .filter(|(_, due)| due.is_due(work, at))
+            .filter(|(_, upkeep)| upkeep.is_due(work, at))
             .map(|(id, _)| id.clone())
             .collect())
     }
@@ -708,7 +719,7 @@ impl Store for SqliteStore {
     }
 }
 
-/// What is under review is read on the writer's connection: the readers may not.
+/// Records under review are read on the writer's connection: SQLite refuses them to readers.
 #[async_trait]
 impl Review for SqliteStore {
     async fn inert(

@@ -1,4 +1,4 @@
-//! Reads: get, list, stats, memories, events, clocks.
+//! Queries: get, list, statistics, memories, events, clocks.
 
 use super::connection::failed;
 use super::identity::seen;
@@ -28,8 +28,8 @@ pub(super) fn get(
         .pop())
 }
 
-/// A snapshot is read in two parts, each in the order of its own index: what is still there, and
-/// what was taken away since.
+/// Lists a page of entries, newest first. A snapshot is read in two parts, each in the order of its
+/// own index: the entries that are still current, and those that were removed since.
 pub(super) fn list(
     db: &Connection,
     scope: &Scope,
@@ -45,23 +45,24 @@ pub(super) fn list(
         .map_err(failed)
 }
 
-fn list_of(place: &Place<'_>, filter: &Filter, page: &Page, at: &ReadAt) -> Statement {
+fn list_of(resolved: &Place<'_>, filter: &Filter, page: &Page, at: &ReadAt) -> Statement {
     let mut statement = Statement::new("");
     if let ReadAt::Snapshot { .. } | ReadAt::AsOf { .. } = at {
         statement.push("SELECT * FROM (", []);
-        push_list(&mut statement, place, filter, page, at, Part::There);
+        push_list(&mut statement, resolved, filter, page, at, Part::There);
         statement.push(") UNION ALL SELECT * FROM (", []);
-        push_list(&mut statement, place, filter, page, at, Part::Ended);
+        push_list(&mut statement, resolved, filter, page, at, Part::Ended);
         statement.push(
             ") ORDER BY created_at DESC, id DESC LIMIT ?",
             boxed([&page.limit]),
         );
     } else {
-        push_list(&mut statement, place, filter, page, at, Part::There);
+        push_list(&mut statement, resolved, filter, page, at, Part::There);
     }
     statement
 }
 
+/// A scope, and the row id under which the database knows it.
 struct Place<'a> {
     scope: &'a Scope,
     scope_id: i64,
@@ -69,14 +70,14 @@ struct Place<'a> {
 
 fn push_list(
     statement: &mut Statement,
-    place: &Place<'_>,
+    resolved: &Place<'_>,
     filter: &Filter,
     page: &Page,
     at: &ReadAt,
     part: Part,
 ) {
-    let tenant = &place.scope.tenant;
-    let scope_id = place.scope_id;
+    let tenant = &resolved.scope.tenant;
+    let scope_id = resolved.scope_id;
     statement.push(&format!("SELECT {ENTRY_COLUMNS} FROM "), []);
     if let (Some(session), Part::There) = (&filter.session, part) {
         statement.push("entry e INDEXED BY entry_session WHERE ", []);
@@ -87,8 +88,8 @@ fn push_list(
         return;
     }
     // With a tag, walk the tag's own index in order and fetch each entry; CROSS JOIN keeps that
-    // order of loops. What was taken away is little: it is looked at entry by entry, by an index
-    // that SQLite would not choose without figures.
+    // order of loops. Removed entries are few: they are looked at one by one, by an index that
+    // SQLite would not choose without statistics.
     let order = match filter.tags.split_first() {
         _ if part == Part::Ended => {
             statement.push("entry e INDEXED BY entry_ended WHERE ", []);
@@ -116,6 +117,7 @@ fn push_list(
     push_rest(statement, filter, page, order);
 }
 
+/// The conditions and the order that are the same for all ways to list.
 fn push_rest(statement: &mut Statement, filter: &Filter, page: &Page, order: &str) {
     push_created(statement, filter, order);
     push_cell(statement, filter);
@@ -132,7 +134,7 @@ fn push_rest(statement: &mut Statement, filter: &Filter, page: &Page, order: &st
     );
 }
 
-/// Every one of these tags must be on `e`.
+/// Adds the condition that `e` has each of these tags.
 pub(super) fn push_tags(statement: &mut Statement, tags: &[String]) {
     for tag in tags {
         let sql = " AND EXISTS (SELECT 1 FROM entry_tag x WHERE x.tenant_id = e.tenant_id AND x.scope_id = e.scope_id
@@ -141,7 +143,7 @@ pub(super) fn push_tags(statement: &mut Statement, tags: &[String]) {
     }
 }
 
-/// Which tier, kind, session, chat thread and trust `e` must be of.
+/// Adds the conditions on tier, kind, session, chat thread and trust of `e`.
 pub(super) fn push_cell(statement: &mut Statement, filter: &Filter) {
     if let Some(names) = filter.trust_names() {
         statement.push(&format!(" AND e.trust IN ({names})"), boxed([]));
@@ -166,6 +168,7 @@ pub(super) fn push_cell(statement: &mut Statement, filter: &Filter) {
     }
 }
 
+/// Adds the conditions on the time of creation.
 pub(super) fn push_created(statement: &mut Statement, filter: &Filter, of: &str) {
     if let Some(from) = filter.created_from {
         statement.push(&format!(" AND {of}.created_at >= ?"), boxed([&from.0]));
@@ -233,8 +236,9 @@ pub(super) fn scopes(
     Ok(summaries)
 }
 
+/// The revision, the number of the last event and the time of the last commit.
 pub(super) fn head(db: &Connection, tenant: &TenantId) -> Result<Head, StoreError> {
-    let found = db
+    let stored = db
         .prepare_cached("SELECT revision, seq, at FROM tenant_clock WHERE tenant_id = ?1")
         .and_then(|mut query| {
             query
@@ -248,7 +252,7 @@ pub(super) fn head(db: &Connection, tenant: &TenantId) -> Result<Head, StoreErro
                 .optional()
         })
         .map_err(failed)?;
-    Ok(found.unwrap_or_default())
+    Ok(stored.unwrap_or_default())
 }
 
 const EVENT_COLUMNS: &str = "seq, revision, at, run_id, run_seq, recorded_at, kind, payload, hash";
@@ -331,8 +335,8 @@ mod tests {
             .expect("text")
     }
 
-    /// Each part of a snapshot in the order of its index; only what was taken away, which is
-    /// little, is sorted.
+    /// Each part of a snapshot is read in the order of its index; only the removed entries, which
+    /// are few, are sorted.
     #[test]
     fn a_snapshot_is_listed_by_two_indexes() {
         let scope = Scope::new(
@@ -377,7 +381,8 @@ mod tests {
                     && text.contains("INDEX entry_ended (tenant_id=? AND rev_to>?)"),
                 "{text}"
             );
-            // What is there comes in its index's order; pages may be sorted, the memory may not.
+            // The current entries come in the order of their index; pages may be sorted, the memory
+            // may not.
             let inner = plan
                 .iter()
                 .skip_while(|line| !line.contains(there))

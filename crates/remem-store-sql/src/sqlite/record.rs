@@ -1,5 +1,5 @@
-//! Records: named, versioned objects beside a tenant's memory, what finds them and what they go
-//! with. Those that are inert lie in a table of their own, which no reader may read.
+//! Records: named, versioned objects beside a tenant's memory, with their due time, topic and
+//! source. Records under review (inert ones) are in a separate table, which no reader may read.
 
 use super::apply::Applying;
 use super::connection::failed;
@@ -14,6 +14,7 @@ use remem_store::{Outcome, StoreError, Tie};
 use rusqlite::{Connection, OptionalExtension, Params, Row, params};
 use serde_json::Value;
 
+/// The current version of a record.
 fn version(
     db: &Connection,
     tenant: &TenantId,
@@ -30,7 +31,8 @@ fn version(
     .optional()
 }
 
-/// Whether a record may be written as the batch wants it.
+/// Whether the record that a change writes satisfies its precondition and its source is current.
+/// Other changes have none.
 pub(super) fn holds(db: &Connection, batch: &Batch, change: &Change) -> rusqlite::Result<bool> {
     let Change::Record {
         kind,
@@ -50,7 +52,7 @@ pub(super) fn holds(db: &Connection, batch: &Batch, change: &Change) -> rusqlite
         ))
 }
 
-/// Whether a record is as it is expected to be.
+/// Whether a record satisfies a precondition.
 pub(super) fn is_like(
     db: &Connection,
     tenant: &TenantId,
@@ -65,8 +67,8 @@ pub(super) fn is_like(
     })
 }
 
-/// What has ended gives rise to nothing any more. An entry that the batch itself puts is not there
-/// yet.
+/// Whether the source entry of a record is current: nothing new is made from an entry that has
+/// ended. An entry that the same batch puts is not stored yet, and counts as current.
 fn source_holds(db: &Connection, batch: &Batch, ties: &Ties) -> rusqlite::Result<bool> {
     let Some((memory_ref, id)) = &ties.source else {
         return Ok(true);
@@ -87,8 +89,8 @@ fn source_holds(db: &Connection, batch: &Batch, ties: &Ties) -> rusqlite::Result
 }
 
 impl Applying<'_> {
-    /// Writes a record, or takes it away. Its next version counts from the one that is there; a
-    /// name that is free begins at 1.
+    /// Writes a record, or deletes it. The version increases by one with each write; a new key
+    /// begins at 1.
     pub(super) fn record(&mut self, change: &Change) -> rusqlite::Result<Outcome> {
         let Change::Record {
             kind,
@@ -107,12 +109,12 @@ impl Applying<'_> {
         let Some(body) = body else {
             let sql =
                 format!("DELETE FROM {table} WHERE tenant_id = ?1 AND kind = ?2 AND key = ?3");
-            let gone = self.db.prepare_cached(&sql)?.execute(params![
+            let deleted = self.db.prepare_cached(&sql)?.execute(params![
                 tenant.as_str(),
                 kind.as_str(),
                 key
             ])?;
-            return Ok(if gone == 1 {
+            return Ok(if deleted == 1 {
                 Outcome::Removed
             } else {
                 Outcome::Nothing
@@ -138,8 +140,8 @@ impl Applying<'_> {
                        VALUES (?1, ?2, ?3, 1, ?4, ?5, ?6, ?7, ?8, ?9) ON CONFLICT (tenant_id, kind, key) DO UPDATE
                        SET version = version + 1, at = ?4, body = ?5, due = ?6, topic = ?7, source_scope = ?8, source_row = ?9
                        RETURNING version";
-            let scope = source.map(|place| place.0);
-            let row = source.map(|place| place.1);
+            let scope = source.map(|source_ids| source_ids.0);
+            let row = source.map(|source_ids| source_ids.1);
             let values = params![
                 tenant.as_str(),
                 kind.as_str(),
@@ -161,20 +163,21 @@ impl Applying<'_> {
         })
     }
 
-    /// Records that were made from an entry go where it goes: with its text …
+    /// Deletes the records that were made from a row, together with its text.
     pub(super) fn untie(&mut self, scope: i64, row: i64) -> rusqlite::Result<()> {
         let sql =
             "DELETE FROM record WHERE tenant_id = ?1 AND source_scope = ?2 AND source_row = ?3";
-        let gone = self.db.prepare_cached(sql)?.execute(params![
+        let deleted = self.db.prepare_cached(sql)?.execute(params![
             self.batch.tenant().as_str(),
             scope,
             row
         ])?;
-        self.retied |= gone > 0;
+        self.retied |= deleted > 0;
         Ok(())
     }
 
-    /// … or to the one that stands for it, or nowhere any more if that one says otherwise.
+    /// Handles the records made from a row that another row replaces: they move to the successor,
+    /// or, if the row was superseded, they stay but lose due time and topic.
     pub(super) fn retie(
         &mut self,
         scope: i64,
@@ -207,7 +210,7 @@ impl Applying<'_> {
     }
 }
 
-/// When the next record of the tenant is due.
+/// The earliest due time of any record of the tenant, or `i64::MAX`.
 pub(super) fn next_due(db: &Connection, tenant: &TenantId) -> rusqlite::Result<i64> {
     let sql = "SELECT min((SELECT coalesce(min(due), ?2) FROM record WHERE tenant_id = ?1 AND due IS NOT NULL),
                  (SELECT coalesce(min(due), ?2) FROM review WHERE tenant_id = ?1 AND due IS NOT NULL))";
@@ -264,7 +267,8 @@ pub(super) fn list(
     )
 }
 
-/// Of either table: what is due has the same columns in both.
+/// Records that are due by `until`, the earliest first, from either table: the columns used are the
+/// same in both.
 pub(super) fn due(
     db: &Connection,
     tenant: &TenantId,
@@ -287,6 +291,7 @@ pub(super) fn due(
     )
 }
 
+/// Records by due time, by topic or by source entry.
 pub(super) fn tied(
     db: &Connection,
     tenant: &TenantId,
@@ -317,6 +322,7 @@ pub(super) fn tied(
     }
 }
 
+/// Records that were made from an entry.
 fn made_from(
     db: &Connection,
     tenant: &TenantId,

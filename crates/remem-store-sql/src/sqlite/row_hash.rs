@@ -1,5 +1,5 @@
-//! The hashes of rows in the embedded store: the function that the triggers call, the check of what
-//! they made, and page by page the hashes of rows that were written before there were any.
+//! The hashes of rows in the embedded store: the function that the triggers call, the check of
+//! stored hashes, and the backfill, page by page, of rows that were written before rows had hashes.
 
 use super::connection::failed;
 use super::identity;
@@ -10,7 +10,7 @@ use rusqlite::functions::FunctionFlags;
 use rusqlite::types::{Value, ValueRef};
 use rusqlite::{Connection, Result, Row, params_from_iter};
 
-/// The bytes of a digest that are kept beside the one of the format.
+/// The bytes of a digest that are stored after the byte of the format.
 const DIGEST_BYTES: usize = 15;
 
 /// Gives a connection `row_hash_of(format, column, …)`, which the triggers call.
@@ -18,11 +18,11 @@ pub(super) fn register(db: &Connection) -> Result<()> {
     let flags = FunctionFlags::SQLITE_UTF8
         | FunctionFlags::SQLITE_INNOCUOUS
         | FunctionFlags::SQLITE_DETERMINISTIC;
-    db.create_scalar_function("row_hash_of", -1, flags, |given| {
-        let format: u8 = given.get(0)?;
+    db.create_scalar_function("row_hash_of", -1, flags, |args| {
+        let format: u8 = args.get(0)?;
         let mut hasher = blake3::Hasher::new();
-        for column in 1..given.len() {
-            add(&mut hasher, given.get_raw(column));
+        for column in 1..args.len() {
+            add(&mut hasher, args.get_raw(column));
         }
         let mut hash = vec![format];
         hash.extend_from_slice(&hasher.finalize().as_bytes()[..DIGEST_BYTES]);
@@ -30,7 +30,7 @@ pub(super) fn register(db: &Connection) -> Result<()> {
     })
 }
 
-/// Each value with its type and its length, so that no two rows read the same.
+/// Hashes a value with its type and its length, so that no two different rows are hashed alike.
 fn add(hasher: &mut blake3::Hasher, value: ValueRef<'_>) {
     let mut sized = |kind: u8, bytes: &[u8]| {
         hasher
@@ -47,7 +47,8 @@ fn add(hasher: &mut blake3::Hasher, value: ValueRef<'_>) {
     }
 }
 
-/// The hash that a row should have, by the format that its own names; NULL for an unknown one.
+/// SQL expression: the hash that a row should have, by the format that its stored hash names; NULL
+/// for an unknown format.
 fn expected(hashed: &Hashed) -> String {
     let formats = hashed.formats.iter().enumerate().map(|(n, columns)| {
         let format = n + 1;
@@ -59,24 +60,28 @@ fn expected(hashed: &Hashed) -> String {
     )
 }
 
-/// Holds every row of the tables against its hash. A row without one is damaged too, unless its
-/// table is still to be filled.
+/// Compares every row of the tables with its hash. A row without a hash is damaged too, unless its
+/// table is still to be backfilled.
 pub(super) fn check(db: &Connection, tables: &[Hashed], damages: &mut Damages) -> Result<()> {
     let pending = pending(db)?;
     for hashed in tables {
-        let Hashed { table, told, .. } = hashed;
+        let Hashed {
+            table,
+            told: row_label,
+            ..
+        } = hashed;
         let sql = format!(
-            "SELECT {told}, row_hash IS NULL FROM {table} WHERE row_hash IS NULL OR row_hash IS NOT {}",
+            "SELECT {row_label}, row_hash IS NULL FROM {table} WHERE row_hash IS NULL OR row_hash IS NOT {}",
             expected(hashed)
         );
         let mut query = db.prepare(&sql)?;
         let mut rows = query.query([])?;
         while let Some(row) = rows.next()? {
-            let waiting: bool = row.get(1)?;
+            let is_unhashed: bool = row.get(1)?;
             if sabotage!(
                 "a-row-without-its-hash-is-sound",
-                !(waiting && pending.iter().any(|name| name == table)),
-                !waiting
+                !(is_unhashed && pending.iter().any(|name| name == table)),
+                !is_unhashed
             ) {
                 damages.of(table).add(&shown(row)?);
             }
@@ -95,14 +100,14 @@ fn shown(row: &Row<'_>) -> Result<String> {
     })
 }
 
-/// Tables that still have rows from before hashes.
+/// Tables that still have rows from before there were hashes.
 fn pending(db: &Connection) -> Result<Vec<String>> {
     db.prepare_cached("SELECT name FROM hash_fill ORDER BY name")?
         .query_map([], |row| row.get(0))?
         .collect()
 }
 
-/// How many rows of a tenant have no hash yet.
+/// The number of a tenant's rows that have no hash yet.
 pub(super) fn unhashed(db: &Connection) -> std::result::Result<u64, StoreError> {
     count_unhashed(db).map_err(failed)
 }
@@ -124,16 +129,16 @@ fn count_unhashed(db: &Connection) -> Result<u64> {
     Ok(count)
 }
 
-/// Where the filling of a file stands: the table, and the key of the last row that was looked at.
-/// A process that starts reads over what has a hash already.
+/// The progress of the backfill of a file: the table, and the key of the last row that was looked
+/// at. It is not stored: after a restart the rows that have a hash already are read over.
 #[derive(Debug, Default)]
 pub(super) struct Fill {
     after: Option<(String, Vec<Value>)>,
     filled: u64,
 }
 
-/// Makes the hashes of up to `FILL_ROWS` rows that have none, in one transaction. Answers whether
-/// more are left.
+/// Hashes up to `BACKFILL_ROWS` rows that have no hash, in one transaction. Returns whether more
+/// are left.
 pub(super) fn fill(
     db: &Connection,
     tables: &[Hashed],
@@ -175,23 +180,24 @@ pub(super) fn fill(
     }
 }
 
+/// Hashes the next page of rows of a table. Returns the number of rows.
 fn page(db: &Connection, hashed: &Hashed, fill: &mut Fill) -> Result<u64> {
     let Hashed { table, key, .. } = hashed;
     let keys = key.join(", ");
-    let marks = vec!["?"; key.len()].join(", ");
+    let placeholders = vec!["?"; key.len()].join(", ");
     let after = match &fill.after {
         Some((name, after)) if name == table => after.clone(),
         _ => Vec::new(),
     };
-    let past = if after.is_empty() {
+    let after_condition = if after.is_empty() {
         String::new()
     } else {
-        format!("({keys}) > ({marks}) AND")
+        format!("({keys}) > ({placeholders}) AND")
     };
     let sql = format!(
-        "SELECT {keys} FROM {table} WHERE {past} row_hash IS NULL ORDER BY {keys} LIMIT {FILL_ROWS}"
+        "SELECT {keys} FROM {table} WHERE {after_condition} row_hash IS NULL ORDER BY {keys} LIMIT {FILL_ROWS}"
     );
-    let found: Vec<Vec<Value>> = db
+    let unhashed_rows: Vec<Vec<Value>> = db
         .prepare_cached(&sql)?
         .query_map(params_from_iter(after), |row| {
             (0..key.len()).map(|column| row.get(column)).collect()
@@ -200,14 +206,14 @@ fn page(db: &Connection, hashed: &Hashed, fill: &mut Fill) -> Result<u64> {
     let format = hashed.formats.len();
     let columns = hashed.formats.last().unwrap_or(&"");
     let sql = format!(
-        "UPDATE {table} SET row_hash = row_hash_of({format}, {columns}) WHERE ({keys}) = ({marks})"
+        "UPDATE {table} SET row_hash = row_hash_of({format}, {columns}) WHERE ({keys}) = ({placeholders})"
     );
     let mut update = db.prepare_cached(&sql)?;
-    for row in &found {
+    for row in &unhashed_rows {
         update.execute(params_from_iter(row))?;
     }
-    let rows = found.len() as u64;
-    if let Some(last) = found.into_iter().next_back() {
+    let rows = unhashed_rows.len() as u64;
+    if let Some(last) = unhashed_rows.into_iter().next_back() {
         fill.after = Some(((*table).to_owned(), last));
     }
     Ok(rows)

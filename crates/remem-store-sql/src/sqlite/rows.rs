@@ -1,4 +1,4 @@
-//! Rows to values, and the one fragment that says which rows a reader may see.
+//! Converts rows to values, and builds the one condition that decides which rows a reader may see.
 
 use super::identity::seen;
 use remem_core::entry::{Facets, RevRange};
@@ -11,11 +11,11 @@ use remem_store::ReadAt;
 use rusqlite::types::ToSql;
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
-/// Columns of an entry in the order that `entry` reads them.
+/// The columns of an entry in the order that `read_entry` reads them.
 pub(super) const ENTRY_COLUMNS: &str =
     "e.id, e.content, e.tags, e.metadata, e.created_at, e.expires_at, e.tier, e.typology, e.rev_from, e.rev_to, e.scan, e.session,
      e.interaction, e.world, e.slot, e.valid_at, e.invalid_at, e.trust, e.evidence";
-/// How many they are: what a statement selects beside them comes after.
+/// The number of these columns: other columns that a statement selects come after them.
 pub(super) const ENTRY_WIDTH: usize = 19;
 
 pub(super) fn entry(row: &Row<'_>, memory_ref: &MemoryRef) -> rusqlite::Result<Entry> {
@@ -74,12 +74,12 @@ fn facets(row: &Row<'_>) -> rusqlite::Result<Facets> {
     })
 }
 
-/// Which part of what a reader may see.
+/// A part of the rows that a reader may see.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Part {
-    /// What is there now.
+    /// Rows that are current now.
     There,
-    /// What was taken away since the snapshot.
+    /// Rows that were removed since the snapshot was taken.
     Ended,
     Both,
 }
@@ -104,15 +104,15 @@ impl Statement {
         self.params.extend(params);
     }
 
-    /// Which rows of `e` a reader may see: this tenant, this memory, live at that moment. Every
-    /// read of content goes through here. `Entry::is_live` says the same in Rust; the conformance
-    /// suite holds the two together.
+    /// Adds the condition that decides which rows of `e` a reader may see: of this tenant and this
+    /// memory, live at that moment. Every read of content uses it. `Entry::is_live` is the same
+    /// rule in Rust; the conformance suite checks that the two agree.
     pub fn push_live(&mut self, tenant: &TenantId, scope: i64, at: &ReadAt) {
         self.push_part(tenant, scope, at, Part::Both);
     }
 
-    /// As `push_live`, of a part: an index that holds only what is there cannot serve a condition
-    /// on both.
+    /// Like `push_visible`, for one part: an index that holds only current rows cannot serve a
+    /// condition on both parts.
     pub fn push_part(&mut self, tenant: &TenantId, scope: i64, at: &ReadAt, part: Part) {
         self.push(
             sabotage!(
@@ -124,14 +124,14 @@ impl Statement {
         );
         self.push(&seen("e"), []);
         let now = at.instant().0;
-        let holds = " AND (e.valid_at IS NULL OR e.valid_at <= ?) AND (e.invalid_at IS NULL OR e.invalid_at > ?";
+        let is_valid = " AND (e.valid_at IS NULL OR e.valid_at <= ?) AND (e.invalid_at IS NULL OR e.invalid_at > ?";
         match at {
             ReadAt::Now(_) => {
                 self.push(
                     sabotage!("removed-entries-show", " AND e.rev_to IS NULL", " "),
                     [],
                 );
-                self.push(&format!("{holds})"), boxed([&now, &now]));
+                self.push(&format!("{is_valid})"), boxed([&now, &now]));
             }
             ReadAt::Snapshot {
                 revision,
@@ -140,10 +140,10 @@ impl Statement {
                 ..
             } => {
                 self.push_snapshot(*revision, own_runs, part);
-                // What was closed since the snapshot is as it was. What the runs wrote themselves
-                // may hold from later on.
+                // A row that was closed since the snapshot counts as it was then. A row that the
+                // runs wrote themselves may be valid from a later time.
                 self.push(
-                    &format!("{holds} OR e.rev_to > ?)"),
+                    &format!("{is_valid} OR e.rev_to > ?)"),
                     boxed([&now, &since.0, &revision.0]),
                 );
             }
@@ -153,8 +153,8 @@ impl Statement {
                     Part::Ended => self.push(" AND e.rev_to IS NOT NULL AND e.erased_at IS NULL AND e.removed_reason = 'invalidated'", []),
                     Part::Both => self.push(" AND e.erased_at IS NULL AND (e.rev_to IS NULL OR e.removed_reason = 'invalidated')", []),
                 }
-                let holds = " AND (e.typology <> 'semantic' OR (coalesce(e.valid_at, e.created_at) <= ? AND (e.invalid_at IS NULL OR e.invalid_at > ?)))";
-                self.push(holds, boxed([&then.0, &then.0]));
+                let is_valid = " AND (e.typology <> 'semantic' OR (coalesce(e.valid_at, e.created_at) <= ? AND (e.invalid_at IS NULL OR e.invalid_at > ?)))";
+                self.push(is_valid, boxed([&then.0, &then.0]));
             }
         }
         self.push(
@@ -167,8 +167,8 @@ impl Statement {
         );
     }
 
-    /// An entry is part of the snapshot if it was written by then, or by one of the runs, and was
-    /// not taken away by then, nor by one of the runs.
+    /// Adds the condition of a snapshot: an entry belongs to it if it was written by then, or by
+    /// one of the runs, and was not removed by then, nor by one of the runs.
     fn push_snapshot(&mut self, revision: Revision, own_runs: &[RunId], part: Part) {
         match part {
             Part::There => self.push(
@@ -223,12 +223,12 @@ impl Statement {
     }
 }
 
-/// Parameters of mixed types, owned.
+/// Parameters of mixed types, as owned values.
 pub(super) fn boxed<const N: usize>(params: [&dyn CloneSql; N]) -> Vec<Box<dyn ToSql>> {
     params.iter().map(|p| p.boxed()).collect()
 }
 
-/// What can be a parameter that outlives the borrow it was made from.
+/// A value that can be a parameter and outlive the borrow that it was made from.
 pub(super) trait CloneSql {
     fn boxed(&self) -> Box<dyn ToSql>;
 }
@@ -239,7 +239,7 @@ impl<T: ToSql + Clone + 'static> CloneSql for T {
     }
 }
 
-/// The memory of that name, if whoever acts may know of it.
+/// The row id of the memory of that name, if the actor may know of it.
 pub(super) fn scope_id(
     db: &Connection,
     tenant: &TenantId,
@@ -256,6 +256,7 @@ pub(super) fn scope_id(
         .optional()
 }
 
+/// The row id of the memory of that name, which is created if it does not exist.
 pub(super) fn scope_id_or_create(
     db: &Connection,
     tenant: &TenantId,

@@ -1,4 +1,5 @@
-//! Search: the memory's index brings up rows, the database says which of them the reader may see.
+//! Search: the memory's index proposes rows by score, and the database says which of them the
+//! reader may see.
 
 use super::connection::failed;
 use super::index::{Best, Index, Memory};
@@ -12,13 +13,13 @@ use rusqlite::Connection;
 use rusqlite::types::ToSql;
 use std::collections::{BTreeMap, HashSet};
 
-/// Rows that are read with one statement.
+/// The number of rows that one statement reads.
 const PORTION: usize = 64;
-/// A filter that lets through no more than this is asked first; a wider one is held against what
-/// was found.
+/// A filter that matches no more rows than this is evaluated first; a wider one is checked on the
+/// rows that the index proposes.
 const NARROW: usize = 20_000;
 
-/// A search, with what every step of it needs.
+/// A search, with the values that every step of it needs.
 struct Search<'a> {
     db: &'a Connection,
     scope: &'a Scope,
@@ -29,7 +30,7 @@ struct Search<'a> {
     at: &'a ReadAt,
 }
 
-/// A row that was found and may be seen.
+/// A row that the index proposed and that the reader may see.
 struct Seen {
     entry: Entry,
     support: u64,
@@ -39,7 +40,7 @@ struct Seen {
 
 pub(super) fn search(
     db: &Connection,
-    shelf: &Shelf,
+    cache: &Shelf,
     scope: &Scope,
     (probe, filter): (&Probe, &Filter),
     depth: u32,
@@ -62,7 +63,7 @@ pub(super) fn search(
         tenant: &scope.tenant,
         scope: scope_id,
     };
-    shelf
+    cache
         .ask(db, memory, model, |index| search.run(index))
         .map_err(failed)
 }
@@ -70,30 +71,30 @@ pub(super) fn search(
 impl Search<'_> {
     fn run(&self, index: &Index) -> rusqlite::Result<Found> {
         let only = self.narrow()?;
-        let mut seen = BTreeMap::new();
+        let mut visible = BTreeMap::new();
         let mut matches = index.by_words(&self.probe.terms, only.as_ref());
-        self.see(&mut matches.best, &mut seen)?;
+        self.see(&mut matches.best, &mut visible)?;
         if let Some((model, direction)) = &self.probe.vector {
             let mut near =
                 index.by_direction(self.db, *model, direction, self.depth, only.as_ref())?;
-            self.see(&mut near, &mut seen)?;
+            self.see(&mut near, &mut visible)?;
         }
         let direction = self.probe.vector.as_ref().map(|(_, direction)| direction);
-        let candidate = |(row, seen): (i64, Seen)| {
+        let candidate = |(row, visible): (i64, Seen)| {
             let (lexical, typo) = index.score(&matches, row);
             let cosine = direction
-                .zip(seen.vector.as_ref())
+                .zip(visible.vector.as_ref())
                 .map(|(direction, vector)| direction.cosine(vector));
             Candidate {
                 lexical,
                 cosine,
                 typo,
-                support: seen.support,
-                uses: seen.uses,
-                entry: seen.entry,
+                support: visible.support,
+                uses: visible.uses,
+                entry: visible.entry,
             }
         };
-        let mut candidates: Vec<Candidate> = seen.into_iter().map(candidate).collect();
+        let mut candidates: Vec<Candidate> = visible.into_iter().map(candidate).collect();
         crate::order(&mut candidates);
         let lexical_best = if candidates.is_empty() {
             0.0
@@ -106,34 +107,35 @@ impl Search<'_> {
         })
     }
 
-    /// Reads rows in the order of their scores until enough of them may be seen.
-    fn see(&self, best: &mut Best, seen: &mut BTreeMap<i64, Seen>) -> rusqlite::Result<()> {
+    /// Reads rows in the order of their scores until `depth` of them are visible.
+    fn see(&self, best: &mut Best, visible: &mut BTreeMap<i64, Seen>) -> rusqlite::Result<()> {
         let mut missing = self.depth;
         while missing > 0 {
             let portion: Vec<i64> = best.next(PORTION).iter().map(|(_, row)| *row).collect();
             if portion.is_empty() {
                 return Ok(());
             }
-            let found = self.read(&portion)?;
-            let mut found: BTreeMap<i64, Seen> = found.into_iter().collect();
+            let readable = self.read(&portion)?;
+            let mut readable: BTreeMap<i64, Seen> = readable.into_iter().collect();
             for row in portion {
                 if missing == 0 {
                     break;
                 }
-                let Some(one) = found.remove(&row) else {
+                let Some(row_found) = readable.remove(&row) else {
                     continue;
                 };
                 missing -= 1;
-                seen.insert(row, one);
+                visible.insert(row, row_found);
             }
         }
         Ok(())
     }
 
+    /// Reads those of these rows that the reader may see and that match the filter.
     fn read(&self, rows: &[i64]) -> rusqlite::Result<Vec<(i64, Seen)>> {
         let model = self.probe.vector.as_ref().map_or(-1, |(model, _)| model.0);
-        // Always as many, so that the statement is prepared once. NOT INDEXED: by row, and not by
-        // an index of the whole memory.
+        // Always the same number of parameters, so that the statement is prepared once. NOT
+        // INDEXED: by row, and not by an index of the whole memory.
         let places = ["?"; PORTION].join(", ");
         let padded = rows
             .iter()
@@ -175,8 +177,8 @@ impl Search<'_> {
         })
     }
 
-    /// The rows that the filter lets through, if they are few: else nearly every row that is found
-    /// would be read in vain.
+    /// The rows that match the filter, if they are few; otherwise nearly every row that the index
+    /// proposes would be read in vain.
     fn narrow(&self) -> rusqlite::Result<Option<HashSet<i64>>> {
         let filter = self.filter;
         if *filter == Filter::default() {

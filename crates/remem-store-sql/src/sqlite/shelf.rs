@@ -1,5 +1,5 @@
-//! The search indexes that are in memory, of all tenants: within a bound, the least recently used
-//! one goes when another is needed.
+//! A cache of the search indexes of all memories, in process memory: within a bound of bytes, the
+//! least recently used index is dropped when another is needed.
 
 use super::index::{Index, Memory};
 use remem_core::{ModelId, TenantId};
@@ -8,11 +8,11 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
-/// Bytes of all indexes together. One that is larger by itself is kept while nothing else is
-/// needed.
+/// Bytes of all indexes together. An index that is larger than this by itself is kept as long as no
+/// other is used.
 const BYTES_MAX: usize = 1 << 30;
 
-/// The indexes.
+/// The cached indexes, by tenant and scope.
 #[derive(Default)]
 pub(super) struct Shelf {
     indexes: Mutex<HashMap<(TenantId, i64), Arc<Kept>>>,
@@ -20,6 +20,7 @@ pub(super) struct Shelf {
 }
 
 #[derive(Default)]
+/// A cached index, with the time of its last use (a count of `clock`) and its size.
 struct Kept {
     index: RwLock<Index>,
     used: AtomicU64,
@@ -27,82 +28,86 @@ struct Kept {
 }
 
 impl Shelf {
-    /// Asks the index of a memory, brought up to what the reader knows.
+    /// Calls `query` with the index of a memory, brought up to date with the snapshot that the
+    /// reader sees.
     pub fn ask<T>(
         &self,
         db: &Connection,
         memory: Memory<'_>,
         model: Option<ModelId>,
-        question: impl FnOnce(&Index) -> rusqlite::Result<T>,
+        query: impl FnOnce(&Index) -> rusqlite::Result<T>,
     ) -> rusqlite::Result<T> {
-        let kept = self.kept(memory);
+        let cached = self.kept(memory);
         {
-            let index = kept.index.read().unwrap_or_else(PoisonError::into_inner);
+            let index = cached.index.read().unwrap_or_else(PoisonError::into_inner);
             if !index.is_behind(db, memory, model)? {
-                return question(&index);
+                return query(&index);
             }
         }
-        let mut index = kept.index.write().unwrap_or_else(PoisonError::into_inner);
+        let mut index = cached.index.write().unwrap_or_else(PoisonError::into_inner);
         let caught_up = index.catch_up(db, memory, model);
         if caught_up.is_err() {
-            // Half of what was to be read: begin anew the next time.
+            // The index was brought only halfway up to date: begin anew the next time.
             *index = Index::default();
         }
         caught_up?;
-        kept.bytes.store(index.bytes(), Ordering::Relaxed);
+        cached.bytes.store(index.bytes(), Ordering::Relaxed);
         drop(index);
         self.make_room(memory);
-        question(&kept.index.read().unwrap_or_else(PoisonError::into_inner))
+        query(&cached.index.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Lets go of the vectors of other models than these.
+    /// Drops the vectors of all models but these from the tenant's indexes.
     pub fn discard(&self, tenant: &TenantId, keep: &[ModelId]) {
         let indexes = self.indexes.lock().unwrap_or_else(PoisonError::into_inner);
         let own: Vec<Arc<Kept>> = indexes
             .iter()
             .filter(|((owner, _), _)| owner == tenant)
-            .map(|(_, kept)| kept.clone())
+            .map(|(_, cached)| cached.clone())
             .collect();
         drop(indexes);
-        for kept in own {
-            kept.index
+        for cached in own {
+            cached
+                .index
                 .write()
                 .unwrap_or_else(PoisonError::into_inner)
                 .discard(keep);
         }
     }
 
+    /// The cached index of a memory, which may be empty; counts as a use.
     fn kept(&self, memory: Memory<'_>) -> Arc<Kept> {
         let mut indexes = self.indexes.lock().unwrap_or_else(PoisonError::into_inner);
-        let kept = indexes
+        let cached = indexes
             .entry((memory.tenant.clone(), memory.scope))
             .or_default();
-        kept.used.store(
+        cached.used.store(
             self.clock.fetch_add(1, Ordering::Relaxed),
             Ordering::Relaxed,
         );
-        kept.clone()
+        cached.clone()
     }
 
+    /// Drops the least recently used indexes until the rest fits, except the one of `memory`.
     fn make_room(&self, memory: Memory<'_>) {
         let mut indexes = self.indexes.lock().unwrap_or_else(PoisonError::into_inner);
         let mut bytes: usize = indexes
             .values()
-            .map(|kept| kept.bytes.load(Ordering::Relaxed))
+            .map(|cached| cached.bytes.load(Ordering::Relaxed))
             .sum();
         while bytes > BYTES_MAX {
             let others = indexes
                 .iter()
                 .filter(|((tenant, scope), _)| (tenant, *scope) != (memory.tenant, memory.scope));
             let Some(key) = others
-                .min_by_key(|(_, kept)| kept.used.load(Ordering::Relaxed))
+                .min_by_key(|(_, cached)| cached.used.load(Ordering::Relaxed))
                 .map(|(key, _)| key.clone())
             else {
                 break;
             };
             bytes -= indexes
                 .remove(&key)
-                .map_or(0, |kept| kept.bytes.load(Ordering::Relaxed));
+                .map_or(0, |cached| cached.bytes.load(Ordering::Relaxed));
         }
         metrics::gauge!("remem_search_index_bytes").set(bytes as f64);
     }

@@ -1,4 +1,4 @@
-//! The snapshots that runs hold, and the text that they keep from being erased.
+//! The snapshots that runs hold, and the removed texts that must not be erased while they do.
 
 use super::connection::failed;
 use super::maintain::names;
@@ -6,14 +6,15 @@ use remem_core::{Batch, EntryId, MemoryRef, Revision, RunId, TenantId, Timestamp
 use remem_store::{Snapshot, StoreError};
 use rusqlite::{Connection, params};
 
-/// An entry that is gone, whose text is not, and that no other entry keeps for itself (see
-/// `Reason::keeps_text`).
+/// SQL condition: an entry that was removed, whose text is still stored, and whose reason of
+/// removal does not keep the text (see `Reason::keeps_text`).
 pub(super) const SPENT: &str =
     "erased_at IS NULL AND removed_reason IN ('deleted', 'compacted', 'closed')";
 
-/// Of an entry that was taken away: no open snapshot is older than its end, so none can show it.
+/// SQL condition on a removed entry: no open snapshot is older than its end, so no run can read it.
 pub(super) const FREE: &str = "NOT EXISTS (SELECT 1 FROM snapshot s WHERE s.tenant_id = entry.tenant_id AND s.revision < entry.rev_to)";
 
+/// Opens a snapshot for the run of the batch, at this revision; one that is open stays.
 pub(super) fn hold(
     db: &Connection,
     batch: &Batch,
@@ -26,6 +27,7 @@ pub(super) fn hold(
         .map(|_| ())
 }
 
+/// Closes the snapshot of the batch's run.
 pub(super) fn release(db: &Connection, batch: &Batch) -> rusqlite::Result<()> {
     let run = batch.run().map(RunId::as_str);
     db.prepare_cached("DELETE FROM snapshot WHERE tenant_id = ?1 AND run_id = ?2")?
@@ -33,7 +35,7 @@ pub(super) fn release(db: &Connection, batch: &Batch) -> rusqlite::Result<()> {
         .map(|_| ())
 }
 
-/// Whether a run may still read what ends with `revision`.
+/// Whether a run has a snapshot in which an entry that ends with `revision` is still visible.
 pub(super) fn is_held(
     db: &Connection,
     tenant: &TenantId,
@@ -44,12 +46,13 @@ pub(super) fn is_held(
         .exists(params![tenant.as_str(), revision.0])
 }
 
-/// Whether something can be erased now that could not before.
+/// Whether there are removed texts that no snapshot protects any more.
 pub(super) fn leaves_work(db: &Connection, tenant: &TenantId) -> rusqlite::Result<bool> {
     let sql = format!("SELECT 1 FROM entry WHERE tenant_id = ?1 AND {SPENT} AND {FREE} LIMIT 1");
     db.prepare_cached(&sql)?.exists([tenant.as_str()])
 }
 
+/// The open snapshots, oldest revision first.
 pub(super) fn list(db: &Connection, tenant: &TenantId) -> Result<Vec<Snapshot>, StoreError> {
     let rows = db
         .prepare_cached("SELECT run_id, revision, at FROM snapshot WHERE tenant_id = ?1 ORDER BY revision, run_id")
@@ -69,6 +72,7 @@ pub(super) fn list(db: &Connection, tenant: &TenantId) -> Result<Vec<Snapshot>, 
         .collect()
 }
 
+/// Removed entries whose text may be erased, in the order of their removal.
 pub(super) fn ended(
     db: &Connection,
     tenant: &TenantId,

@@ -1,4 +1,4 @@
-//! One tenant's file: a writer that commits in groups, and a bounded set of readers.
+//! The file of one tenant: a writer that commits in groups, and a bounded set of readers.
 
 use super::connection::{self, TENANT_MIGRATIONS};
 use super::group::{Group, Work};
@@ -12,33 +12,34 @@ use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use tokio::sync::{Semaphore, watch};
 
+/// The open file of a tenant.
 pub(super) struct TenantFile {
     state: Arc<State>,
     readers: Option<Readers>,
     group: Group,
 }
 
-/// What the writing thread shares with everyone else.
+/// The part of a tenant's file that the writing thread and its callers share.
 pub(super) struct State {
     pub tenant: TenantId,
     pub writer: Mutex<Connection>,
     pub due: Arc<Due>,
     pub revision: watch::Sender<Revision>,
-    /// How far hashes of older rows are made.
+    /// The progress of the backfill of row hashes.
     pub fill: Mutex<Fill>,
-    /// Rings for passes.
+    /// Increased to wake the passes when there is new work for them.
     pub wake: Arc<watch::Sender<u64>>,
 }
 
-/// Whether a pass has to look at a tenant; outlives the open file, so that nobody has to open it to
-/// ask.
+/// Whether a pass has work in a tenant; outlives the open file, so that the file need not be opened
+/// to find out.
 pub(super) struct Due {
     /// The earliest instant at which an entry may expire.
     pub next_expiry: AtomicI64,
     /// The earliest instant at which a record is due.
     pub next_due: AtomicI64,
-    /// Text was erased since the journal was last cut off. True at first: what an earlier process
-    /// erased may still be in the journal it left behind.
+    /// Text was erased since the journal was last truncated. True at first: the journal that an
+    /// earlier process left behind may still hold text that it erased.
     pub scrub: AtomicBool,
 }
 
@@ -64,8 +65,8 @@ impl Due {
     }
 }
 
-/// The file of a tenant: its name with everything but `a-z 0-9 _ -` spelled out, so that names that
-/// differ only in case stay apart on file systems that do not tell case.
+/// The path of a tenant's file: its name with every byte but `a-z 0-9 _ -` escaped, so that names
+/// that differ only in case stay apart on file systems that ignore case.
 pub(super) fn tenant_path(folder: &Path, tenant: &TenantId) -> PathBuf {
     let mut name = String::new();
     for byte in tenant.as_str().bytes() {
@@ -82,25 +83,26 @@ pub(super) fn tenant_path(folder: &Path, tenant: &TenantId) -> PathBuf {
     ))
 }
 
+/// The read connections of a file: the idle ones, and a permit for each that may be open.
 struct Readers {
     path: PathBuf,
     idle: Arc<Mutex<Vec<Connection>>>,
     permits: Arc<Semaphore>,
 }
 
-/// All statements of one read see one commit.
+/// Runs a query in a read transaction, so that all its statements see one commit.
 fn snapshot<T>(
     db: &Connection,
     query: impl FnOnce(&Connection) -> Result<T, StoreError>,
 ) -> Result<T, StoreError> {
     db.execute_batch("BEGIN").map_err(connection::failed)?;
-    let answer = query(db)?;
+    let result = query(db)?;
     db.execute_batch("COMMIT").map_err(connection::failed)?;
-    Ok(answer)
+    Ok(result)
 }
 
 impl TenantFile {
-    /// Opens (and where needed creates) the tenant's file.
+    /// Opens the tenant's file; creates it if it does not exist.
     pub fn open(
         location: &Location,
         connections: usize,
@@ -152,7 +154,7 @@ impl TenantFile {
             .await
     }
 
-    /// Checks the file on a connection of its own, so that writers go on meanwhile.
+    /// Checks the file on a separate connection, so that writers continue meanwhile.
     pub async fn verify(&self) -> Result<u64, StoreError> {
         let tenant = self.state.tenant.clone();
         let Some(readers) = &self.readers else {
@@ -166,7 +168,7 @@ impl TenantFile {
         .await
     }
 
-    /// Runs on the writer's connection, after at most one group of commits.
+    /// Runs `work` on the writer's connection, after at most one group of commits.
     pub async fn write<T, F>(&self, work: F) -> Result<T, StoreError>
     where
         T: Send + 'static,
@@ -199,17 +201,17 @@ impl TenantFile {
         let path = readers.path.clone();
         blocking(move || {
             let _permit = permit;
-            let waiting = idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
-            let db = match waiting {
+            let idle_connection = idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
+            let db = match idle_connection {
                 Some(db) => db,
                 None => connection::reader(&path)?,
             };
-            let answer = snapshot(&db, query);
+            let result = snapshot(&db, query);
             // A connection that failed is not used again: the next caller opens a fresh one.
-            if answer.is_ok() {
+            if result.is_ok() {
                 idle.lock().unwrap_or_else(PoisonError::into_inner).push(db);
             }
-            answer
+            result
         })
         .await
     }

@@ -1,4 +1,4 @@
-//! Vectors: kept, let go of, counted. Owns the tables `vector` and `unindexed`.
+//! Stores, removes and counts vectors. Owns the tables `vector` and `unindexed`.
 
 use super::apply::Applying;
 use super::connection::failed;
@@ -8,10 +8,13 @@ use remem_core::{Embedding, Entry, EntryId, MemoryRef, ModelId, TenantId};
 use remem_store::{Outcome, RowCursor, StoreError, VectorCounts};
 use rusqlite::{Connection, params};
 
-/// Lines of `unindexed` that are kept: an index that missed more than these is made anew.
+/// The most rows of `unindexed` that are kept: an index that missed more changes than these is
+/// rebuilt.
 const CHANGES_KEPT: i64 = 100_000;
 
 impl Applying<'_> {
+    /// Stores the vector of an entry's text. Does nothing if the text changed since (`scan`
+    /// differs).
     pub(super) fn embed(
         &self,
         (memory_ref, id): (&MemoryRef, &EntryId),
@@ -37,7 +40,8 @@ impl Applying<'_> {
         Ok(Outcome::Done)
     }
 
-    /// The text of a row is gone or has changed: so are its vectors, and every index hears of it.
+    /// Deletes the vectors of a row whose text is erased or changed, and lists the row in
+    /// `unindexed`, so that every index in memory removes it too.
     pub(super) fn unlearn(&self, scope: i64, row: i64) -> rusqlite::Result<()> {
         self.db
             .prepare_cached("DELETE FROM vector WHERE row_id = ?1")?
@@ -49,6 +53,7 @@ impl Applying<'_> {
     }
 }
 
+/// Entries without a vector of this model, in the order of their rows.
 pub(super) fn unembedded(
     db: &Connection,
     tenant: &TenantId,
@@ -56,15 +61,15 @@ pub(super) fn unembedded(
     after: Option<RowCursor>,
     limit: u32,
 ) -> Result<Vec<(RowCursor, Entry)>, StoreError> {
-    // NOT INDEXED: in the order of rows, from where the last page ended. An index by tenant would
-    // be sorted for every page.
+    // NOT INDEXED: in the order of rows, from where the last page ended. Rows from an index by
+    // tenant would have to be sorted for every page.
     let sql = format!(
         "SELECT {ENTRY_COLUMNS}, e.row_id, s.memory_ref FROM entry e NOT INDEXED JOIN scope s ON s.scope_id = e.scope_id
          WHERE e.tenant_id = ?1 AND e.row_id > ?2 AND e.erased_at IS NULL
            AND NOT EXISTS (SELECT 1 FROM vector v WHERE v.row_id = e.row_id AND v.model = ?3) ORDER BY e.row_id LIMIT ?4"
     );
-    let after = after.map_or(0, |place| place.1);
-    let found = |row: &rusqlite::Row<'_>| {
+    let after = after.map_or(0, |cursor| cursor.1);
+    let read_row = |row: &rusqlite::Row<'_>| {
         let name: String = row.get(ENTRY_WIDTH + 1)?;
         let unreadable = || {
             rusqlite::Error::InvalidColumnType(
@@ -80,11 +85,12 @@ pub(super) fn unembedded(
     };
     let mut query = db.prepare_cached(&sql).map_err(failed)?;
     query
-        .query_map(params![tenant.as_str(), after, model.0, limit], found)
+        .query_map(params![tenant.as_str(), after, model.0, limit], read_row)
         .and_then(Iterator::collect::<rusqlite::Result<_>>)
         .map_err(failed)
 }
 
+/// The number of texts, and of vectors of each model.
 pub(super) fn counts(db: &Connection, tenant: &TenantId) -> Result<VectorCounts, StoreError> {
     let texts = "SELECT count(*) FROM entry WHERE tenant_id = ?1 AND erased_at IS NULL";
     let texts = db
@@ -106,7 +112,7 @@ pub(super) fn counts(db: &Connection, tenant: &TenantId) -> Result<VectorCounts,
     Ok(VectorCounts { texts, models })
 }
 
-/// Runs on the writer's connection.
+/// Deletes at most `limit` vectors of models other than `keep`. Runs on the writer's connection.
 pub(super) fn discard(
     db: &Connection,
     tenant: &TenantId,
@@ -120,23 +126,23 @@ pub(super) fn discard(
         .filter(|m| !keep.contains(m))
         .map(|m| m.0)
         .collect();
-    let mut gone = 0;
+    let mut deleted = 0;
     for model in models {
         let sql = "DELETE FROM vector WHERE n IN (SELECT n FROM vector WHERE tenant_id = ?1 AND model = ?2 LIMIT ?3)";
-        gone += db
+        deleted += db
             .execute(
                 sql,
-                params![tenant.as_str(), model, i64::from(limit) - gone as i64],
+                params![tenant.as_str(), model, i64::from(limit) - deleted as i64],
             )
             .map_err(failed)?;
-        if gone >= limit as usize {
+        if deleted >= limit as usize {
             break;
         }
     }
-    Ok(gone as u64)
+    Ok(deleted as u64)
 }
 
-/// Forgets old lines of `unindexed`.
+/// Deletes old rows of `unindexed`.
 pub(super) fn trim(db: &Connection) -> Result<(), StoreError> {
     let sql = "DELETE FROM unindexed WHERE n <= (SELECT max(n) FROM unindexed) - ?1";
     db.execute(sql, params![CHANGES_KEPT])

@@ -1,4 +1,4 @@
-//! Checks a file against itself: the structure of its pages, its schema, the hash of every row, the
+//! Checks a file for damage: the structure of its pages, its schema, the hash of every row, the
 //! event chain, texts and tags. Reads only.
 
 use super::apply::Clock;
@@ -12,7 +12,7 @@ use remem_store::{Damages, StoreError};
 use rusqlite::{Connection, Error, Row};
 use std::collections::BTreeSet;
 
-/// Answers how many events and texts were checked.
+/// Checks a tenant's file. Returns how many events and texts were checked.
 pub(super) fn tenant(db: &Connection, tenant: &TenantId) -> Result<u64, StoreError> {
     let mut damages = rows(db, &connection::TENANT_MIGRATIONS, &SQLITE)?;
     note(&mut damages, "vector: no text", vectors(db))?;
@@ -22,7 +22,8 @@ pub(super) fn tenant(db: &Connection, tenant: &TenantId) -> Result<u64, StoreErr
     answer(damages, events + texts)
 }
 
-/// Pages, schema and hashes of rows of any of our files. A structure that is broken says it all.
+/// Checks pages, schema and row hashes of any of the host's files. If the page structure is broken,
+/// nothing else is checked.
 pub(super) fn rows(
     db: &Connection,
     migrations: &[Migration],
@@ -37,9 +38,9 @@ pub(super) fn rows(
         ));
     }
     let mut damages = Damages::default();
-    let wanted = schema(&connection::in_memory(migrations)?).map_err(failed)?;
-    let found = schema(db).map_err(failed)?;
-    for (name, _) in wanted.symmetric_difference(&found) {
+    let expected = schema(&connection::in_memory(migrations)?).map_err(failed)?;
+    let actual = schema(db).map_err(failed)?;
+    for (name, _) in expected.symmetric_difference(&actual) {
         damages.of("schema").add(name);
     }
     let checked = sabotage!(
@@ -55,7 +56,8 @@ pub(super) fn rows(
     Ok(damages)
 }
 
-/// Names and texts of everything that the steps made, and not of the statistics that SQLite keeps.
+/// Name and definition of every object that the migrations made, without the statistics that SQLite
+/// keeps.
 fn schema(db: &Connection) -> rusqlite::Result<BTreeSet<(String, Option<String>)>> {
     db.prepare(
         "SELECT type || ' ' || name, sql FROM sqlite_schema WHERE name NOT LIKE 'sqlite_stat%'",
@@ -64,6 +66,7 @@ fn schema(db: &Connection) -> rusqlite::Result<BTreeSet<(String, Option<String>)
     .collect()
 }
 
+/// The number of checked items, or an error that lists the damage.
 pub(super) fn answer(damages: Damages, count: u64) -> Result<u64, StoreError> {
     if damages.0.is_empty() {
         Ok(count)
@@ -72,16 +75,17 @@ pub(super) fn answer(damages: Damages, count: u64) -> Result<u64, StoreError> {
     }
 }
 
-/// What a check found, and how much it looked at.
+/// The names of damaged items, and the number of items that were checked.
 type Found = (Vec<String>, u64);
 
-/// A value that cannot be read is damage like any other; that the file cannot be read is not.
+/// Adds the result of a check to the damages. A value that cannot be read counts as damage; an
+/// error while reading the file does not.
 fn note(
     damages: &mut Damages,
     what: &'static str,
-    found: rusqlite::Result<Found>,
+    result: rusqlite::Result<Found>,
 ) -> Result<u64, StoreError> {
-    match found {
+    match result {
         Ok((named, count)) => {
             for name in &named {
                 damages.of(what).add(name);
@@ -105,14 +109,14 @@ fn note(
     }
 }
 
-/// Vectors whose entry is gone or erased.
+/// Finds vectors whose entry is gone or erased.
 fn vectors(db: &Connection) -> rusqlite::Result<Found> {
     let sql = "SELECT v.scope_id || '/' || v.row_id FROM vector v WHERE NOT EXISTS (SELECT 1 FROM entry e
                  WHERE e.row_id = v.row_id AND e.scope_id = v.scope_id AND e.tenant_id = v.tenant_id AND e.erased_at IS NULL)";
     named(db, sql)
 }
 
-/// Tags are made from their entries: both ways, none may be without the other.
+/// Compares tags with the entries that they are made from: neither may exist without the other.
 fn tags(db: &Connection) -> rusqlite::Result<Found> {
     let sql = "WITH wanted AS (SELECT DISTINCT e.tenant_id, e.scope_id, j.value AS tag, e.created_at, e.id
                  FROM entry e, json_each(e.tags) j WHERE e.erased_at IS NULL)
@@ -126,12 +130,14 @@ fn tags(db: &Connection) -> rusqlite::Result<Found> {
     )
 }
 
+/// Runs a query that returns the names of damaged items.
 fn named(db: &Connection, sql: &str) -> rusqlite::Result<Found> {
     let names: rusqlite::Result<Vec<String>> =
         db.prepare(sql)?.query_map([], |row| row.get(0))?.collect();
     Ok((names?, 0))
 }
 
+/// Checks that the events have no gaps, form a chain, and end where the clock says.
 fn chain(db: &Connection, tenant: &TenantId) -> rusqlite::Result<Found> {
     let mut query = db.prepare(
         "SELECT seq, revision, at, run_id, run_seq, recorded_at, kind, payload, hash FROM event WHERE tenant_id = ?1 ORDER BY seq",
@@ -157,16 +163,18 @@ fn chain(db: &Connection, tenant: &TenantId) -> rusqlite::Result<Found> {
     Ok((Vec::new(), count))
 }
 
-/// The position of a stored event, the hash it should have, and the one it has. What the chain does
-/// not cover, because an event outside of runs has none of it, must not be there.
+/// The number of a stored event, the hash that it should have, and the one that it has. Fields of a
+/// run on an event outside of runs are not covered by the chain, so they count as damage (number
+/// 0).
 fn linked(row: &Row<'_>, chain: &[u8; 32]) -> rusqlite::Result<(u64, [u8; 32], [u8; 32])> {
     let run: Option<String> = row.get(3)?;
     let run_seq: Option<u64> = row.get(4)?;
     let recorded_at: Option<i64> = row.get(5)?;
     let kind: String = row.get(6)?;
     let payload: String = row.get(7)?;
-    let whole = run.is_some() == run_seq.is_some() && (run.is_some() || recorded_at.is_none());
-    let seq = if sabotage!("half-a-run-is-no-damage", whole, true) {
+    let is_complete =
+        run.is_some() == run_seq.is_some() && (run.is_some() || recorded_at.is_none());
+    let seq = if sabotage!("half-a-run-is-no-damage", is_complete, true) {
         row.get(0)?
     } else {
         0
@@ -185,6 +193,7 @@ fn linked(row: &Row<'_>, chain: &[u8; 32]) -> rusqlite::Result<(u64, [u8; 32], [
     Ok((seq, chain_hash(chain, &link), row.get(8)?))
 }
 
+/// Compares each text with its hash.
 fn texts(db: &Connection, tenant: &TenantId) -> rusqlite::Result<Found> {
     let mut query = db.prepare(
         "SELECT content, content_hash, row_id FROM entry WHERE tenant_id = ?1 AND erased_at IS NULL",

@@ -1,6 +1,6 @@
-//! Windows, sessions, actions, rules and retention: the changes, and what is asked about them. Owns
-//! the tables `action_link` and `rule`; what the schema refuses by itself is told apart in
-//! `refusal`.
+//! Validity windows, sessions, actions, rules and retention: the changes, and the queries about
+//! them. Owns the tables `action_link` and `rule`; `constraint_error` translates the errors that
+//! triggers of the schema raise.
 
 use super::apply::Applying;
 use super::connection::failed;
@@ -29,8 +29,9 @@ impl<'a> Applying<'a> {
             .exists([row])
     }
 
-    /// The one that takes its place has its row named at once, so that what becomes of it later in
-    /// the batch counts; if it is put afterwards, at the end of the batch.
+    /// Closes an entry because its statement is over or untrue. If its successor is stored already,
+    /// the row of the successor is noted at once, so that later changes of the batch to it count;
+    /// if it is put afterwards, at the end of the batch.
     pub(super) fn close(
         &mut self,
         (memory_ref, id): (&'a MemoryRef, &'a EntryId),
@@ -38,7 +39,7 @@ impl<'a> Applying<'a> {
         by: Option<&'a EntryId>,
         before: Revision,
     ) -> rusqlite::Result<Outcome> {
-        let Some(found) = self.find(memory_ref, id, LIVE)? else {
+        let Some(entry) = self.find(memory_ref, id, LIVE)? else {
             return sabotage!(
                 "a-late-answer-takes-no-time-from-what-is-over",
                 self.shorten((memory_ref, id), closing, before),
@@ -47,29 +48,29 @@ impl<'a> Applying<'a> {
         };
         let revision = self.tick(before);
         if let Closing::Untrue(from) = closing {
-            self.untrue_from(found.row, from)?;
+            self.untrue_from(entry.row, from)?;
             if from > self.clock.at {
                 return Ok(Outcome::Done); // it holds until then
             }
         }
-        self.take_away(found.row, revision, closing.as_str())?;
-        self.unsign(found.scope, found.row)?;
-        self.retie(found.scope, found.row, Reason::Superseded, 0)?;
+        self.take_away(entry.row, revision, closing.as_str())?;
+        self.unsign(entry.scope, entry.row)?;
+        self.retie(entry.scope, entry.row, Reason::Superseded, 0)?;
         if let Some(by) = by {
             match self.row_of(memory_ref, by)? {
                 Some((_, successor)) => sabotage!(
                     "what-gave-way-outlives-what-took-its-place",
-                    self.name_successor(found.row, successor)?,
-                    self.successors.push((found.row, memory_ref, by))
+                    self.name_successor(entry.row, successor)?,
+                    self.successors.push((entry.row, memory_ref, by))
                 ),
-                None => self.successors.push((found.row, memory_ref, by)),
+                None => self.successors.push((entry.row, memory_ref, by)),
             }
         }
         Ok(Outcome::Removed)
     }
 
-    /// What is over already may turn out to have been over earlier: a late answer takes time from
-    /// it.
+    /// Moves the end of a closed statement to an earlier time: a late answer may reveal that it was
+    /// over before that.
     fn shorten(
         &mut self,
         (memory_ref, id): (&MemoryRef, &EntryId),
@@ -83,14 +84,15 @@ impl<'a> Applying<'a> {
             "erased_at IS NULL AND removed_reason = 'invalidated' AND invalid_at > {}",
             from.0
         );
-        let Some(found) = self.find(memory_ref, id, &longer)? else {
+        let Some(entry) = self.find(memory_ref, id, &longer)? else {
             return Ok(Outcome::Nothing);
         };
         self.tick(before);
-        self.untrue_from(found.row, from)?;
+        self.untrue_from(entry.row, from)?;
         Ok(Outcome::Done)
     }
 
+    /// Sets the time from which a statement is untrue.
     fn untrue_from(&self, row: i64, from: Timestamp) -> rusqlite::Result<()> {
         let sql = "UPDATE entry SET invalid_at = ?3, valid_at = coalesce(valid_at, min(created_at, ?3)) WHERE tenant_id = ?1 AND row_id = ?2";
         self.db
@@ -99,6 +101,7 @@ impl<'a> Applying<'a> {
             .map(|_| ())
     }
 
+    /// Notes the successors that were put after the entries that they replace.
     pub(super) fn name_successors(&mut self) -> rusqlite::Result<()> {
         for (row, memory_ref, by) in std::mem::take(&mut self.successors) {
             if let Some((_, successor)) = self.row_of(memory_ref, by)? {
@@ -118,30 +121,32 @@ impl<'a> Applying<'a> {
         Ok(())
     }
 
+    /// Removes an entry of a session that has ended, unless an action rests on it.
     pub(super) fn end(
         &mut self,
         memory_ref: &MemoryRef,
         id: &EntryId,
         before: Revision,
     ) -> rusqlite::Result<Outcome> {
-        let Some(found) = self.find(memory_ref, id, "rev_to IS NULL AND tier <> 'persistent'")?
+        let Some(entry) = self.find(memory_ref, id, "rev_to IS NULL AND tier <> 'persistent'")?
         else {
             return Ok(Outcome::Nothing);
         };
-        if sabotage!("linked-turns-end", self.is_linked(found.row)?, false) {
+        if sabotage!("linked-turns-end", self.is_linked(entry.row)?, false) {
             return Ok(Outcome::Nothing);
         }
         let revision = self.tick(before);
-        self.take_away(found.row, revision, "closed")?;
-        self.untie(found.scope, found.row)?;
+        self.take_away(entry.row, revision, "closed")?;
+        self.untie(entry.scope, entry.row)?;
         if !snapshot::is_held(self.db, self.batch.tenant(), revision)? {
-            self.erase(id, &found, false)?;
+            self.erase(id, &entry, false)?;
         }
         Ok(Outcome::Removed)
     }
 
-    /// A statement that was born closed is still part of its memory, for whoever asks about the
-    /// past; it goes with its text.
+    /// Erases a statement whose validity ended before `faded`, unless an action rests on it. A
+    /// statement that was already over when it was written is still part of its memory, for queries
+    /// about the past; it ends with its text.
     pub(super) fn strip(
         &mut self,
         memory_ref: &MemoryRef,
@@ -154,10 +159,10 @@ impl<'a> Applying<'a> {
             faded.0,
             snapshot::FREE
         );
-        let Some(found) = self.find(memory_ref, id, &condition)? else {
+        let Some(entry) = self.find(memory_ref, id, &condition)? else {
             return Ok(Outcome::Nothing);
         };
-        if self.is_linked(found.row)? {
+        if self.is_linked(entry.row)? {
             return Ok(Outcome::Nothing);
         }
         let revision = self.tick(before);
@@ -165,14 +170,15 @@ impl<'a> Applying<'a> {
                    WHERE tenant_id = ?1 AND row_id = ?2";
         self.db.prepare_cached(sql)?.execute(params![
             self.batch.tenant().as_str(),
-            found.row,
+            entry.row,
             revision.0,
             self.clock.at.0
         ])?;
-        self.erase(id, &found, false)?;
+        self.erase(id, &entry, false)?;
         Ok(Outcome::Removed)
     }
 
+    /// Replaces the evidence of an entry.
     pub(super) fn strengthen(
         &mut self,
         memory_ref: &MemoryRef,
@@ -180,13 +186,13 @@ impl<'a> Applying<'a> {
         evidence: &Evidence,
         before: Revision,
     ) -> rusqlite::Result<Outcome> {
-        let Some(found) = self.find(memory_ref, id, LIVE)? else {
+        let Some(entry) = self.find(memory_ref, id, LIVE)? else {
             return Ok(Outcome::Nothing);
         };
         let sql = "UPDATE entry SET evidence = ?3 WHERE tenant_id = ?1 AND row_id = ?2 AND evidence <> ?3";
         let changed = self.db.prepare_cached(sql)?.execute(params![
             self.batch.tenant().as_str(),
-            found.row,
+            entry.row,
             evidence.to_text()
         ])?;
         if changed == 0 {
@@ -196,13 +202,14 @@ impl<'a> Applying<'a> {
         Ok(Outcome::Done)
     }
 
+    /// Records that an action rests on an entry.
     pub(super) fn link_action(
         &mut self,
         (memory_ref, id): (&MemoryRef, &EntryId),
         text: &ActionText,
         before: Revision,
     ) -> rusqlite::Result<Outcome> {
-        let Some(found) = self.find(memory_ref, id, "erased_at IS NULL")? else {
+        let Some(entry) = self.find(memory_ref, id, "erased_at IS NULL")? else {
             return Ok(Outcome::Nothing);
         };
         let sql = "INSERT INTO action_link (tenant_id, scope_id, row_id, action, reference, linked_at, linked_by)
@@ -211,8 +218,8 @@ impl<'a> Applying<'a> {
         let at = self.clock.at.max(self.batch.at()).0;
         let values = params![
             self.batch.tenant().as_str(),
-            found.scope,
-            found.row,
+            entry.scope,
+            entry.row,
             text.action,
             text.reference,
             at,
@@ -225,6 +232,7 @@ impl<'a> Applying<'a> {
         Ok(Outcome::Done)
     }
 
+    /// Writes a rule, or deletes it.
     pub(super) fn rule(
         &mut self,
         world: &WorldId,
@@ -235,16 +243,16 @@ impl<'a> Applying<'a> {
         let tenant = self.batch.tenant().as_str();
         let Some(body) = body.map(RuleText::as_str) else {
             let sql = "DELETE FROM rule WHERE tenant_id = ?1 AND world = ?2 AND id = ?3";
-            let gone = self.db.prepare_cached(sql)?.execute(params![
+            let deleted = self.db.prepare_cached(sql)?.execute(params![
                 tenant,
                 world.as_str(),
                 id.as_str()
             ])?;
-            if gone == 1 {
+            if deleted == 1 {
                 self.tick(before);
                 self.erased = true;
             }
-            return Ok(if gone == 1 {
+            return Ok(if deleted == 1 {
                 Outcome::Removed
             } else {
                 Outcome::Nothing
@@ -281,6 +289,7 @@ fn rows<T>(
         .map_err(failed)
 }
 
+/// All entries of a slot, oldest first, with how each ended.
 pub(super) fn slot(
     db: &Connection,
     scope: &Scope,
@@ -325,6 +334,7 @@ pub(super) fn slot(
     found.into_iter().map(answer).collect()
 }
 
+/// The rules of a world, in the order of their ids.
 pub(super) fn rules(
     db: &Connection,
     tenant: &TenantId,
@@ -339,10 +349,10 @@ pub(super) fn rules(
         after.map_or("", RuleId::as_str),
         limit
     ];
-    let found: Vec<(String, String, i64)> = rows(db, sql, values, |row| {
+    let rule_rows: Vec<(String, String, i64)> = rows(db, sql, values, |row| {
         Ok((row.get(0)?, row.get(1)?, row.get(2)?))
     })?;
-    found
+    rule_rows
         .into_iter()
         .map(|(id, body, at)| {
             Ok(Rule {
@@ -354,6 +364,7 @@ pub(super) fn rules(
         .collect()
 }
 
+/// A rule that this text restates, if there is one.
 pub(super) fn shadowed(
     db: &Connection,
     tenant: &TenantId,
@@ -363,9 +374,9 @@ pub(super) fn shadowed(
     if world.is_none() || !is_guarded(text) {
         return Ok(None);
     }
-    let said = Trigrams::of(text);
-    let least = *said.sizes().start() as u64;
-    let most = *said.sizes().end() as u64;
+    let trigrams = Trigrams::of(text);
+    let least = *trigrams.sizes().start() as u64;
+    let most = *trigrams.sizes().end() as u64;
     let sql = "SELECT id FROM rule WHERE tenant_id = ?1 AND world = ?2 AND size BETWEEN ?3 AND ?4 AND trgm_shadows(trigrams, ?5) LIMIT 1";
     let values = params![tenant.as_str(), world.as_str(), least, most, text];
     let hit: Vec<String> = rows(db, sql, values, |row| row.get(0))?;
@@ -374,12 +385,13 @@ pub(super) fn shadowed(
         .transpose()
 }
 
+/// The actions that rest on an entry.
 pub(super) fn links(
     db: &Connection,
     scope: &Scope,
     id: &EntryId,
 ) -> Result<Vec<ActionLink>, StoreError> {
-    let Some(found) = scope_id(db, &scope.tenant, &scope.memory_ref).map_err(failed)? else {
+    let Some(scope_row) = scope_id(db, &scope.tenant, &scope.memory_ref).map_err(failed)? else {
         return Ok(Vec::new());
     };
     let sql = format!(
@@ -400,11 +412,13 @@ pub(super) fn links(
     rows(
         db,
         &sql,
-        params![scope.tenant.as_str(), found, id.as_str()],
+        params![scope.tenant.as_str(), scope_row, id.as_str()],
         read,
     )
 }
 
+/// The number of entries by tier, kind and state of retention, of the memories that the actor may
+/// see.
 pub(super) fn retention(
     db: &Connection,
     tenant: &TenantId,
@@ -416,14 +430,14 @@ pub(super) fn retention(
         seen("s")
     );
     let read = |row: &Row<'_>| Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?));
-    let found: Vec<(String, String, String, u64)> = rows(
+    let count_rows: Vec<(String, String, String, u64)> = rows(
         db,
         &sql,
         params![tenant.as_str(), memory_ref.map(MemoryRef::as_str)],
         read,
     )?;
-    let mut counts = Vec::with_capacity(found.len());
-    for (tier, typology, state, entries) in found {
+    let mut counts = Vec::with_capacity(count_rows.len());
+    for (tier, typology, state, entries) in count_rows {
         let (Ok(tier), Ok(typology), Some(state)) = (
             tier.parse(),
             typology.parse(),
@@ -442,6 +456,7 @@ pub(super) fn retention(
     Ok(counts)
 }
 
+/// Statements whose validity ended before `before`, and whose text can be erased.
 pub(super) fn faded(
     db: &Connection,
     tenant: &TenantId,
@@ -481,9 +496,9 @@ pub(super) fn faded(
         .collect()
 }
 
-/// What the schema refuses by itself, as the seam knows it: a slot that was filled meanwhile is a
-/// race, a rule's copy is the caller's to mend. Which rule it is, the schema does not tell, so it
-/// is looked up.
+/// Translates an error that the schema raised into one of the store interface: a slot that was
+/// filled meanwhile is a conflict, a copy of a rule is the caller's error. The schema does not say
+/// which rule it is, so the rule is looked up.
 pub(super) fn refusal(
     db: &Connection,
     batch: &Batch,

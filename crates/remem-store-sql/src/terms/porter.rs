@@ -1,15 +1,15 @@
-//! The Porter stemmer as FTS5 has it: which ending goes, and what takes its place.
+//! The Porter stemmer as FTS5 implements it: the endings that are removed, and their replacements.
 //!
-//! It works on bytes of a folded token and may not know of characters: like FTS5 it takes every
-//! byte of a letter outside ASCII for a consonant, and may halve such a letter where it undoubles
-//! (that is why stems are bytes, not text).
+//! It works on the bytes of a folded token and may not know of characters: like FTS5 it takes every
+//! byte of a letter outside ASCII for a consonant, and may halve such a letter where it removes a
+//! double consonant (that is why stems are bytes, not text).
 
-/// FTS5 stems nothing shorter or longer (in bytes).
+/// FTS5 stems no word that is shorter or longer than this, in bytes.
 const BYTES_MIN: usize = 3;
 const BYTES_MAX: usize = 64;
 
-/// An ending and what replaces it. Of the rules of a step the first whose ending fits decides, even
-/// if the rest of the word is then too short for it.
+/// An ending and its replacement. Among the rules of a step, the first whose ending fits decides,
+/// even if the rest of the word is then too short for it.
 type Rule = (&'static str, &'static str);
 
 /// Reduces a word to its stem, in place.
@@ -30,7 +30,7 @@ pub(super) fn stem(word: &mut Vec<u8>) {
     drop_final(word);
 }
 
-/// Step 1a.
+/// Step 1a of the algorithm: plural endings.
 fn drop_plural(word: &mut Vec<u8>) {
     let cut = match word.as_slice() {
         [_, .., b's', b's', b'e', b's'] | [_, .., b'i', b'e', b's'] => 2,
@@ -41,7 +41,7 @@ fn drop_plural(word: &mut Vec<u8>) {
     replace(word, cut, b"");
 }
 
-/// Step 1b, and what it leaves to be mended.
+/// Step 1b, with the repair of the stem that the ending leaves.
 fn drop_past_or_gerund(word: &mut Vec<u8>) {
     let cut = match word.as_slice() {
         [before @ .., b'e', b'e', b'd'] if !before.is_empty() => {
@@ -65,8 +65,8 @@ fn drop_past_or_gerund(word: &mut Vec<u8>) {
     }
 }
 
-/// Steps 2 to 4: the rules are looked up by the last letter but one, since a word tries too many
-/// endings otherwise.
+/// Applies one of steps 2 to 4: the rules are looked up by the last letter but one, since a word
+/// would try too many endings otherwise.
 fn apply(word: &mut Vec<u8>, rules: fn(u8) -> &'static [Rule], measure_min: usize) {
     let [.., key, _] = word.as_slice() else {
         return;
@@ -82,7 +82,7 @@ fn apply(word: &mut Vec<u8>, rules: fn(u8) -> &'static [Rule], measure_min: usiz
     }
 }
 
-/// Step 2.
+/// The rules of step 2, by the last letter but one.
 fn long_endings(key: u8) -> &'static [Rule] {
     match key {
         b'a' => &[("ational", "ate"), ("tional", "tion")],
@@ -108,7 +108,7 @@ fn long_endings(key: u8) -> &'static [Rule] {
     }
 }
 
-/// Step 3.
+/// The rules of step 3, by the last letter but one.
 fn short_endings(key: u8) -> &'static [Rule] {
     match key {
         b'a' => &[("ical", "ic")],
@@ -121,7 +121,7 @@ fn short_endings(key: u8) -> &'static [Rule] {
     }
 }
 
-/// Step 4.
+/// The rules of step 4, by the last letter but one.
 fn last_endings(key: u8) -> &'static [Rule] {
     match key {
         b'a' => &[("al", "")],
@@ -140,7 +140,7 @@ fn last_endings(key: u8) -> &'static [Rule] {
     }
 }
 
-/// Step 5: a final e, then one of two final l.
+/// Step 5: removes a final e, then one of two final l.
 fn drop_final(word: &mut Vec<u8>) {
     if let [before @ .., b'e'] = word.as_slice() {
         let measure = measure(before);
@@ -161,7 +161,7 @@ fn replace(word: &mut Vec<u8>, cut: usize, with: &[u8]) {
     word.extend_from_slice(with);
 }
 
-/// For each letter whether it is a vowel; y is one after a consonant.
+/// Tells for each letter whether it is a vowel; y is one after a consonant.
 fn vowels(letters: &[u8]) -> impl Iterator<Item = bool> {
     letters.iter().scan(false, |after_consonant, letter| {
         let vowel = matches!(letter, b'a' | b'e' | b'i' | b'o' | b'u')
@@ -175,7 +175,7 @@ fn has_vowel(letters: &[u8]) -> bool {
     vowels(letters).any(|vowel| vowel)
 }
 
-/// Porter's m: how often a consonant follows a vowel.
+/// Porter's m: the number of times that a consonant follows a vowel.
 fn measure(letters: &[u8]) -> usize {
     let mut after_vowel = false;
     vowels(letters)
@@ -183,7 +183,7 @@ fn measure(letters: &[u8]) -> usize {
         .count()
 }
 
-/// Consonant, vowel, consonant at the end, the last not w, x or y (hop, but not how).
+/// Whether the word ends in consonant, vowel, consonant, the last not w, x or y (hop, but not how).
 fn ends_cvc(letters: &[u8]) -> bool {
     if letters.len() < 3 || matches!(letters, [.., b'w' | b'x' | b'y']) {
         return false;

@@ -24,7 +24,7 @@ async fn postgres() {
     conformance::exercise(&store).await;
 }
 
-/// With a single connection, what one transaction leaves behind is what the next one finds.
+/// With a single connection, each transaction uses the session that the one before left behind.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn postgres_with_one_connection() {
     let database = Database::fresh().await;

@@ -1,6 +1,6 @@
-//! What the schemas refuse by themselves, whoever writes past the store: deletions, changes of what
-//! is final, entries without their anchors, windows that overlap, rows of somebody else. One
-//! statement for both stores, and the code that each answers.
+//! The constraints of the schemas, tested past the store: deletions, changes of final columns,
+//! entries without their anchors, windows that overlap, rows of other owners. Each statement is run
+//! on both stores, with the error code of each.
 
 #![allow(
     clippy::disallowed_methods,
@@ -19,7 +19,7 @@ use rusqlite::functions::FunctionFlags;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 
-/// A tenant with an entry of every kind that the statements below are about.
+/// Writes a tenant with an entry of every kind that the statements below are about.
 async fn furnish(store: &dyn Store) {
     let s = scope("a", "m");
     let batch = || Batch::new(s.tenant.clone(), NOON);
@@ -102,7 +102,7 @@ async fn furnish(store: &dyn Store) {
     }
 }
 
-/// A connection with the host's functions, as somebody: what the store itself has.
+/// A connection with the host's functions and an acting user, like the store's own.
 fn as_user(path: &Path, user: Option<&'static str>) -> Connection {
     let db = Connection::open(path).unwrap();
     functions(&db, user, Arc::default());
@@ -110,7 +110,7 @@ fn as_user(path: &Path, user: Option<&'static str>) -> Connection {
     db
 }
 
-/// Every call of a trigram function is counted.
+/// Registers the host's functions, and counts the calls of the trigram functions.
 fn functions(db: &Connection, user: Option<&'static str>, calls: Arc<Mutex<u64>>) {
     let flags = FunctionFlags::SQLITE_UTF8 | FunctionFlags::SQLITE_INNOCUOUS;
     db.create_scalar_function("app_user_id", 0, flags, move |_| Ok(user))
@@ -151,7 +151,7 @@ async fn file() -> (tempfile::TempDir, SqliteStore) {
     (folder, store)
 }
 
-/// What a file says to a statement.
+/// The result of a statement on a file, as text.
 fn said(db: &Connection, sql: &str) -> String {
     match db.execute(sql, []) {
         Ok(rows) => format!("{rows} rows"),
@@ -159,14 +159,15 @@ fn said(db: &Connection, sql: &str) -> String {
     }
 }
 
-/// Past policies and rights, as the superuser: what is left are the tables' own rules.
+/// The result of a statement as the superuser, without policies and rights: only the tables' own
+/// constraints are left.
 async fn answer(client: &tokio_postgres::Client, sql: &str) -> String {
     client
         .batch_execute("BEGIN; SET LOCAL app.tenant_id = 'a'; SET LOCAL app.user_id = '*'")
         .await
         .unwrap();
     let answer = match client.execute(sql, &[]).await {
-        // Some constraints wait for the end.
+        // Deferred constraints are checked at the end of the transaction.
         Ok(rows) => client
             .batch_execute("SET CONSTRAINTS ALL IMMEDIATE")
             .await
@@ -185,7 +186,7 @@ async fn answer(client: &tokio_postgres::Client, sql: &str) -> String {
     answer.unwrap_or_else(code)
 }
 
-/// A new entry for both: columns beside the usual ones, and their values.
+/// A new entry for both stores: the columns beside the usual ones, and their values.
 fn new_entry(postgres: bool, tier: &str, typology: &str, more: &[(&str, &str)]) -> String {
     let mut all = vec![
         ("tenant_id", "'a'".to_owned()),
@@ -214,7 +215,7 @@ fn new_entry(postgres: bool, tier: &str, typology: &str, more: &[(&str, &str)]) 
     )
 }
 
-/// Statements that both must refuse, with the code of PostgreSQL and what SQLite says.
+/// Statements that both must refuse, with the code of PostgreSQL and the message of SQLite.
 fn refused(postgres: bool) -> Vec<(String, &'static str, &'static str)> {
     let new = |tier, typology, more: &[(&str, &str)]| new_entry(postgres, tier, typology, more);
     let noon = NOON.0.to_string();
@@ -222,7 +223,7 @@ fn refused(postgres: bool) -> Vec<(String, &'static str, &'static str)> {
     let of = |name: &str| format!("WHERE tenant_id = 'a' AND id = '{name}'");
     let changed = |what: &str, name: &str| format!("UPDATE remem.entry SET {what} {}", of(name));
     vec![
-        // inv_53: nothing that must stay is deleted.
+        // inv_53: rows that must stay are not deleted.
         (
             format!("DELETE FROM remem.entry {}", of("plain")),
             "23001:entry_no_hard_delete",
@@ -233,7 +234,7 @@ fn refused(postgres: bool) -> Vec<(String, &'static str, &'static str)> {
             "23001:entry_no_hard_delete",
             "23001:entry_no_hard_delete",
         ),
-        // inv_37, inv_07: what cannot change.
+        // inv_37, inv_07: columns that cannot change.
         (
             changed("created_at = 5", "plain"),
             "23514:entry_immutable",
@@ -308,7 +309,7 @@ fn refused(postgres: bool) -> Vec<(String, &'static str, &'static str)> {
             "23514:validity_order",
             "validity_order",
         ),
-        // inv_40, inv_42: one truth, one way.
+        // inv_40, inv_42: one current answer per slot, one active procedure.
         (
             new(
                 "persistent",
@@ -365,7 +366,7 @@ fn refused(postgres: bool) -> Vec<(String, &'static str, &'static str)> {
             "23514:entry_rule_shadow",
             "23514:", // which of two triggers is first is nobody's rule
         ),
-        // inv_13: whose it is.
+        // inv_13: the owner of a row.
         (
             new("persistent", "procedural", &[("owner", "'ada'")]),
             "23503:entry_tenant_id_scope_id_owner_key_fkey",
@@ -374,7 +375,8 @@ fn refused(postgres: bool) -> Vec<(String, &'static str, &'static str)> {
     ]
 }
 
-/// And these they must take: the refusals above are about what they say, not about everything.
+/// Statements that both must accept: the refusals above are about their values, not about all
+/// statements.
 fn taken(postgres: bool) -> Vec<String> {
     let new = |tier, typology, more: &[(&str, &str)]| new_entry(postgres, tier, typology, more);
     let near = format!("'{}'", workshop::RULES[0].to_uppercase());
@@ -401,8 +403,8 @@ async fn postgres_refuses_by_itself() {
     for sql in taken(true) {
         assert_eq!(answer(&admin, &sql).await, "1 rows", "{sql}");
     }
-    // The superuser may rewrite links, and nobody else: the right is what keeps them (see
-    // walls.rs).
+    // Only the superuser may rewrite links: the missing right protects them (see
+    // tenant_isolation.rs).
     let app = database.app().await;
     assert_eq!(
         answer(&app, "DELETE FROM remem.action_link").await,
@@ -514,7 +516,7 @@ async fn a_connection_without_the_hosts_functions_writes_no_entry() {
     }
 }
 
-/// Everything that reads entries of a memory, as text.
+/// All reads of a memory's entries, as text.
 async fn read_all(store: &dyn Store, s: &Scope) -> Vec<String> {
     let now = ReadAt::Now(NOON.plus_ms(5));
     let page = Page {
@@ -678,7 +680,7 @@ async fn inv_14_through_every_read_postgres() {
     others_see_nothing(&store).await;
 }
 
-/// Neither what was done nor how a thing is done is held against rules: nobody even asks.
+/// Episodes and procedures are not compared with rules: the rules are not even read.
 #[tokio::test]
 async fn inv_36_only_statements_of_a_world_consult_the_rules_sqlite() {
     let (folder, _store) = file().await;
@@ -719,7 +721,7 @@ async fn inv_36_only_statements_of_a_world_consult_the_rules_postgres() {
     let database = Database::fresh().await;
     furnish(&database.open().await).await;
     let admin = database.admin().await;
-    // Whoever asks now fails.
+    // Every read of the rules fails from now on.
     admin
         .batch_execute("ALTER FUNCTION remem.shadowed_rule RENAME TO gone")
         .await

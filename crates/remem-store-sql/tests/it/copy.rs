@@ -1,6 +1,6 @@
-//! Copies of whole hosts between the stores: what a tenant can see stays the same in every
-//! direction, an interrupted copy goes on, a target that grew on its own is refused. A failure
-//! prints its seed; rerun it with `REMEM_TEST_SEED=<seed>`.
+//! Copies of whole hosts between the stores: a tenant sees the same in every direction, an
+//! interrupted copy continues, a target that was written to by itself is refused. A failure prints
+//! its seed; rerun it with `REMEM_TEST_SEED=<seed>`.
 
 #![allow(
     clippy::disallowed_methods,
@@ -47,7 +47,7 @@ const WORDS: [&str; 12] = [
 ];
 
 const SUBJECTS: u64 = 6;
-/// What records wait for, and until how long after the start they are due.
+/// The topics of records, and the longest time after the start at which they are due.
 const TOPICS: [&str; 2] = ["rain", "snow"];
 const DUE: u64 = 50;
 
@@ -63,14 +63,14 @@ fn tenants() -> Vec<TenantId> {
     TENANTS.iter().map(|name| tenant(name)).collect()
 }
 
-/// A host somewhere.
+/// A host in a folder or in a database.
 enum Home {
     Folder(tempfile::TempDir),
     Database(Database),
 }
 
 impl Home {
-    /// A folder with a secret of its own.
+    /// A folder with its own secret.
     fn folder() -> Home {
         let home = Home::new_folder();
         std::fs::write(home.path().join("host.key"), [7; 32]).unwrap();
@@ -102,7 +102,7 @@ impl Home {
         }
     }
 
-    /// What is under review there.
+    /// The records under review of the host.
     async fn review(&self) -> Arc<dyn Review> {
         match self {
             Home::Folder(folder) => {
@@ -137,7 +137,7 @@ async fn copied(from: &Home, to: &Home) -> Result<Vec<TenantReport>, CopyError> 
     .await
 }
 
-/// What was done to a host.
+/// The random history of a host.
 struct World {
     random: Random,
     now: i64,
@@ -145,7 +145,7 @@ struct World {
     /// Batches with an idempotency key.
     repeatable: Vec<Batch>,
     snapshots: Vec<Revision>,
-    /// Names that were put, memory by memory.
+    /// Ids that were put, by memory.
     known: HashMap<Scope, Vec<EntryId>>,
     refused: u64,
 }
@@ -163,7 +163,7 @@ impl World {
         }
     }
 
-    /// A memory that this one reaches.
+    /// A random memory that this actor can reach.
     fn scope(&mut self, tenant: &TenantId, actor: &Actor) -> Scope {
         loop {
             let name = MemoryRef::parse(self.random.pick(&[
@@ -189,7 +189,7 @@ impl World {
         }
     }
 
-    /// An id that may or may not be there, removed or not.
+    /// An id that may or may not exist, removed or not.
     fn old_id(&mut self) -> EntryId {
         let number = self.random.below(self.count + 1);
         id(&format!("e{number}"))
@@ -274,8 +274,7 @@ impl World {
         }
     }
 
-    /// A record that goes with an entry of this batch, or waits for something; one that is under
-    /// review; or that one goes.
+    /// Adds a record with a source or a topic, a record under review, or the deletion of one.
     fn tie(&mut self, batch: Batch, scope: &Scope) -> Batch {
         let at = batch.at();
         let key = format!("r{}", self.random.below(30));
@@ -440,7 +439,7 @@ impl World {
         store.commit(batch).await.unwrap();
     }
 
-    /// Tenants with keys and memory; less of it in the gate.
+    /// Writes tenants with keys and memory; fewer batches in the gate.
     async fn fill(&mut self, home: &Home, batches: u64) {
         let full = u32::try_from(batches).unwrap();
         let batches = u64::from(cases((full / 3).max(5), full));
@@ -478,7 +477,7 @@ fn blake3(count: u64, now: i64) -> Vec<u8> {
 fn key(tenant: &TenantId, number: u8) -> KeyRecord {
     KeyRecord {
         id: PrincipalId::parse(&format!("key_{number}")).unwrap(),
-        // Some of them are the same user's.
+        // Some of them belong to the same user.
         principal: PrincipalId::parse(&format!("user_{}", number % 4)).unwrap(),
         tenant: tenant.clone(),
         label: "Schlüssel".to_owned(),
@@ -491,7 +490,7 @@ fn key(tenant: &TenantId, number: u8) -> KeyRecord {
     }
 }
 
-/// What binds the last entries of each memory together.
+/// The relations of the last entries of each memory.
 async fn view_kin(
     home: &Home,
     tenant: &TenantId,
@@ -521,7 +520,7 @@ async fn view_kin(
     seen
 }
 
-/// What users see of their own memories and the tenant's.
+/// The users' views of their own memories and of the tenant's.
 async fn view_workshop(
     home: &Home,
     tenant: &TenantId,
@@ -556,7 +555,7 @@ fn told_of(records: Vec<Record>) -> String {
     records.iter().map(one).collect::<Vec<_>>().join("\n")
 }
 
-/// Records by everything that finds them, and what is under review.
+/// Records by each way to find them, and records under review.
 async fn view_ties(home: &Home, tenant: &TenantId) -> Vec<String> {
     let (store, _) = home.open().await;
     let review = home.review().await;
@@ -766,7 +765,7 @@ fn assert_same(left: &[String], right: &[String]) {
     assert_eq!(left.len(), right.len());
 }
 
-/// Two homes look the same to every tenant, and a repetition is answered alike.
+/// Compares two hosts for every tenant, and the results of a repeated request.
 async fn compare(world: &mut World, left: &Home, right: &Home, scores: bool) {
     let at = Timestamp(world.now);
     let some: Vec<Revision> = (0..2)
@@ -841,7 +840,7 @@ async fn there_and_back_and_on() {
         first,
         "a second copy finds everything there"
     );
-    // The copy goes on living, and goes back into files.
+    // The copy is written to, and copied back into files.
     let (store, directory) = b.open().await;
     for tenant in tenants() {
         world.write(store.as_ref(), &tenant, 30).await;
@@ -851,7 +850,7 @@ async fn there_and_back_and_on() {
     assert_ne!(first, second);
     compare(&mut world, &b, &c, false).await;
     assert_eq!(std::fs::read(c.path().join("host.key")).unwrap(), [7; 32]);
-    // More is written and removed, keys are revoked: what an earlier copy brought is erased.
+    // More is written and removed, keys are revoked: the same is erased in the copy.
     for tenant in tenants() {
         world.write(store.as_ref(), &tenant, 30).await;
         world.purge(store.as_ref(), &tenant).await;
@@ -864,7 +863,7 @@ async fn there_and_back_and_on() {
         )
         .await
         .unwrap();
-    // One is lowered, which is so in the copy from then on.
+    // One key's trust is lowered, which is so in the copy from then on.
     let lowered = PrincipalId::parse("key_2").unwrap();
     let all = [Permission::MemoryWrite, Permission::MemoryLink];
     directory
@@ -874,7 +873,7 @@ async fn there_and_back_and_on() {
     let third = copied(&b, &c).await.unwrap();
     assert_verified(&third);
     compare(&mut world, &b, &c, false).await;
-    // And into another database: every place has the same hash.
+    // And into another database: every host has the same hash.
     assert_eq!(copied(&c, &d).await.unwrap(), third);
     compare(&mut world, &c, &d, false).await;
     let (store, _) = d.open().await;
@@ -942,8 +941,8 @@ async fn large_texts_make_small_pages() {
     }
 }
 
-/// What a tenant's runs leave: logs of their own, facts that a replay repeats, reads, entries that
-/// they took away and that nobody has erased yet.
+/// The rows that a tenant's runs leave: their own logs, facts that a replay repeats, reads, entries
+/// that they removed and that are not erased yet.
 struct Runs<'a> {
     store: &'a dyn Store,
     scope: Scope,
@@ -984,8 +983,8 @@ impl Runs<'_> {
             .await;
     }
 
-    /// Entries of this memory that can be erased. What happened to others before may have left some
-    /// of theirs.
+    /// The number of this memory's entries that can be erased. Others of the tenant may have some
+    /// left from before.
     async fn ended(&self) -> usize {
         let ended = self.store.ended(&self.scope.tenant, 1_000).await.unwrap();
         ended
@@ -994,8 +993,8 @@ impl Runs<'_> {
             .count()
     }
 
-    /// A run that holds, writes, reads and deletes, beside another; then a replay of it. Both have
-    /// ended.
+    /// A run that opens a snapshot, writes, reads and deletes, beside another; then a replay of it.
+    /// Both have ended.
     async fn happen(&self) {
         let names = [
             "kept", "same", "changed", "turned", "gone", "gone too", "wiped", "given up",
@@ -1053,8 +1052,8 @@ impl Runs<'_> {
         assert_eq!(self.ended().await, 3, "taken away, not erased");
     }
 
-    /// Between two copies: texts by other rules, rules that come and go, text that is erased at
-    /// last.
+    /// Changes between two copies: texts scanned with other rules, rules that come and go, text
+    /// that is erased.
     async fn go_on(&self) {
         self.rewrite("same", "falcon text of same", 2).await;
         self.rewrite("changed", "another text of changed", 2).await;
@@ -1099,7 +1098,7 @@ async fn copied_with_runs(from: Home, to: Home) {
     half(&from, &to).await;
     assert_verified(&copied(&from, &to).await.unwrap());
     compare(&mut world, &from, &to, false).await;
-    // The purge pass of the new place finds its work.
+    // The purge pass finds its work at the target.
     let (there, _) = to.open().await;
     let acme = &stories[0];
     let erase = Batch::new(acme.scope.tenant.clone(), at)
@@ -1109,7 +1108,7 @@ async fn copied_with_runs(from: Home, to: Home) {
         [remem_store::Outcome::Removed]
     );
     there.verify(&acme.scope.tenant).await.unwrap();
-    // A run that is under way keeps the tenant where it is.
+    // A run that is under way prevents the copy of its tenant.
     acme.commit(acme.batch("run-9").hold()).await;
     let error = copied(&from, &Home::new_folder()).await.unwrap_err();
     assert!(
@@ -1140,7 +1139,7 @@ async fn runs_are_copied_into_files() {
     copied_with_runs(middle, Home::new_folder()).await;
 }
 
-/// Every way in which entries stand for others, and what becomes of it between two copies.
+/// Every way in which an entry replaces another, and the changes between two copies.
 struct Kin<'a> {
     store: &'a dyn Store,
     scope: Scope,
@@ -1190,7 +1189,7 @@ impl Kin<'_> {
         );
     }
 
-    /// The entry that stands for others is sometimes older than they, sometimes newer.
+    /// The entry that replaces others is sometimes older than they, sometimes newer.
     async fn happen(&self) {
         for name in [
             "old", "a", "b", "c", "d", "told", "spare", "deleted", "guest",
@@ -1213,8 +1212,8 @@ impl Kin<'_> {
             .unwrap();
     }
 
-    /// What was merged comes back and goes elsewhere, what was overtaken is let go, subjects are
-    /// forgotten.
+    /// Merged entries come back and are merged into others, superseded ones are deleted, subjects
+    /// are forgotten.
     async fn go_on(&self) {
         let memory = || self.scope.memory_ref.clone();
         let outcomes = self
@@ -1330,7 +1329,7 @@ async fn copied_with_kin(from: Home, to: Home) {
         there.signatures(&scope, None, 99).await.unwrap().is_empty(),
         "a signature goes with the text it was made from"
     );
-    // The new place carries it on: who is deleted takes those along that it stands for.
+    // The target continues: deleting an entry deletes those that it replaced.
     there
         .commit(target.batch().delete(scope.memory_ref.clone(), id("c")))
         .await
@@ -1413,13 +1412,12 @@ async fn an_interrupted_copy_into_files_goes_on() {
     interrupted(middle, Home::new_folder()).await;
 }
 
-/// Stops once some entries are there, before the clock is.
-/// A copy that stops at the first entries.
+/// A copy that stops when the first entries are copied, before the clock is.
 async fn half(from: &Home, to: &Home) {
     stopped(from, to, |_| true).await;
 }
 
-/// A copy that stops at the first entries of such a tenant.
+/// A copy that stops at the first entries of the tenant that `at` selects.
 async fn stopped(from: &Home, to: &Home, at: impl Fn(&TenantId) -> bool + Send + Sync) {
     let mut stop = |p: &Progress| {
         if at(&p.tenant) && p.entries.0 > 0 {
@@ -1465,8 +1463,8 @@ async fn a_half_copied_tenant_is_not_served_and_cannot_be_written_to() {
     }
 }
 
-/// A copy of a host that is being written to is one commit of each tenant, and says that there is
-/// more.
+/// A copy of a host that is being written to is one commit of each tenant, and reports that there
+/// are later ones.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn a_source_that_moves_is_copied_at_one_instant() {
     let mut world = World::new();
@@ -1509,7 +1507,7 @@ async fn a_source_that_moves_is_copied_at_one_instant() {
     compare(&mut world, &from, &to, false).await;
 }
 
-/// Records that the source has forgotten since are forgotten at the target.
+/// Idempotency records that the source has deleted since are deleted at the target.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn forgotten_records_do_not_come_between() {
     let mut world = World::new();
@@ -1626,7 +1624,7 @@ async fn another_history_is_refused() {
             text.contains("tenant Globex at the target is ahead"),
             "{text}"
         );
-        // Both went on.
+        // Both were written to after the copy.
         let (store, _) = from.open().await;
         world.write(store.as_ref(), &globex, 60).await;
         let text = refusal(from.place(), to.place()).await;
@@ -1634,7 +1632,7 @@ async fn another_history_is_refused() {
             text.contains("tenant Globex at the target has another history"),
             "{text}"
         );
-        // A source where nothing was ever written.
+        // A source that was never written to.
         let other = Home::folder();
         let (_, directory) = other.open().await;
         directory
@@ -1690,7 +1688,7 @@ async fn another_secret_is_refused() {
             .await
             .contains("the source has no host secret")
     );
-    // A secret that is kept outside the database.
+    // A secret that is stored outside the database.
     let b = Database::fresh().await;
     let secret = Some([7; 32]);
     std::fs::write(a.path().join("host.key"), [7; 32]).unwrap();
@@ -1735,7 +1733,7 @@ async fn another_secret_is_refused() {
     );
 }
 
-/// An entry that the log tells of and nobody can read is no reason to leave it out.
+/// An entry that the log reports and that cannot be read must not be left out silently.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn rows_that_are_lost_are_told() {
     let mut world = World::new();
@@ -1758,7 +1756,7 @@ async fn rows_that_are_lost_are_told() {
     );
 }
 
-/// Damage at the target is told with the tenant's name, and the tenant is not opened to anybody.
+/// Damage at the target is reported with the tenant's name, and the tenant gets no keys there.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_difference_is_told() {
     for (sql, what) in [
@@ -1767,8 +1765,7 @@ async fn a_difference_is_told() {
             "contents of rows differ",
         ),
         (
-            // Newer than anything: a record that is older than all of the source would be dropped
-            // as forgotten.
+            // Newer than anything: a record that is older than all of the source would be deleted.
             "INSERT INTO remem.idempotency VALUES ('acme', 'x', '\\x01', '\\x02', 9223372036854775807, 1, '[]')",
             "numbers of idempotency records",
         ),
@@ -1893,9 +1890,9 @@ async fn a_dry_run_counts_and_writes_nothing() {
     assert_eq!(b.open().await.1.tenants().await.unwrap().len(), 1);
 }
 
-/// What a rule, a window and a successor make hard to copy: entries that are older than a rule that
-/// the target has already, a window that comes back to where another one was, and who took
-/// somebody's place for good.
+/// The rules, windows and successors that are hard to copy: entries that are older than a rule that
+/// the target has already, a window that comes back to where another one was, and a replacement
+/// that is final.
 struct Workshop<'a> {
     store: &'a dyn Store,
     scope: Scope,
@@ -1999,7 +1996,7 @@ impl Workshop<'_> {
         ))
         .await;
         self.commit(self.rule(Some(workshop::RULES[0]))).await;
-        // The window of the first comes back, where that of the second was.
+        // The window of the first comes back to where that of the second was.
         self.commit(
             self.batch()
                 .delete(memory(), id("second"))
@@ -2092,10 +2089,13 @@ async fn copied_with_workshop(from: Home, to: Home) {
     assert_eq!(rules().await, 1);
     let linked = there.linked(&scope.tenant, None, 99).await.unwrap();
     let words = |linked: &remem_store::Linked| linked.actions.len();
-    let told = linked.iter().filter(|linked| linked.is_erased);
-    assert_eq!(told.clone().map(words).sum::<usize>(), 2);
+    let erased_links = linked.iter().filter(|linked| linked.is_erased);
+    assert_eq!(erased_links.clone().map(words).sum::<usize>(), 2);
     let said = |linked: &remem_store::Linked| linked.actions.iter().all(|a| a.action.is_empty());
-    assert!(told.clone().all(said), "what was forgotten left its links");
+    assert!(
+        erased_links.clone().all(said),
+        "what was forgotten left its links"
+    );
     let answers = there
         .slot(&scope.clone().as_host(), "how", 9)
         .await
@@ -2108,8 +2108,8 @@ async fn copied_with_workshop(from: Home, to: Home) {
         (old.entry.content.as_str(), old.replaced_by.clone()),
         ("by [REDACTED]", Some(id("new way")))
     );
-    // The new place goes on by itself: its guard is up, and its next memory has a number of its
-    // own.
+    // The target continues by itself: its guard of rules works, and its next memory gets a new
+    // number.
     let again = target.put(
         target.batch(),
         "planted",

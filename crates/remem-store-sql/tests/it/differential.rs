@@ -1,6 +1,6 @@
-//! The two stores side by side: random sequences of operations must be answered alike and leave the
-//! same projections, down to the hashes of the event chain. A failure prints its seed; rerun it
-//! with `REMEM_TEST_SEED=<seed>`, which compares after every step.
+//! The two stores side by side: random sequences of operations must have the same results in both
+//! and leave the same projections, down to the hashes of the event chain. A failure prints its
+//! seed; rerun it with `REMEM_TEST_SEED=<seed>`, which compares after every step.
 
 use crate::workshop;
 use futures_util::future::join_all;
@@ -22,14 +22,14 @@ use std::collections::{BTreeSet, HashMap};
 
 const START: i64 = 1_700_000_000_000;
 const STEPS: u64 = 120;
-/// Bytes of a text from which on it is held against rules.
+/// The length in bytes from which on a text is compared with rules.
 const GUARDED: usize = 100;
 const MEMORIES: [&str; 4] = ["m", "m/2", "日本", "~ada/m"];
 const SUBJECTS: u64 = 4;
-/// Kinds of records that are tied, and what they wait for.
+/// Kinds of records with a due time, topic or source, and their topics.
 const TIED: [RecordKind; 2] = [RecordKind::Commitment, RecordKind::Fire];
 const TOPICS: [&str; 3] = ["rain", "snow", "Ü"];
-/// Instants at which records are due lie below.
+/// Records are due at instants below this.
 const DUE: u64 = 60;
 const RUNS: [&str; 3] = ["run-1", "run-2", "run-3"];
 const WORDS: [&str; 14] = [
@@ -53,14 +53,14 @@ struct World {
     random: Random,
     now: i64,
     count: u64,
-    /// Revisions at which a run may have begun, though none holds them.
+    /// Revisions at which a run may have begun, though no snapshot is open.
     snapshots: Vec<Revision>,
     tenants: Vec<TenantId>,
-    /// What was last meant to be the text of an entry: a rewrite may leave it as it is.
+    /// The last text that was written for an entry: a rewrite may leave it unchanged.
     texts: HashMap<(Scope, EntryId), Draft>,
-    /// Names that were put, memory by memory.
+    /// Ids that were put, by memory.
     known: HashMap<Scope, Vec<EntryId>>,
-    /// And those that answer a question.
+    /// The ids of entries with a slot, by memory.
     answers: HashMap<Scope, Vec<EntryId>>,
 }
 
@@ -85,7 +85,7 @@ impl World {
             .join(self.random.pick(&[" ", ", ", "\n"]))
     }
 
-    /// A name that may or may not have been used: short, or longer than an index takes. Mostly one
+    /// An id that may or may not have been used: short, or longer than an index takes. Mostly one
     /// of the last entries.
     fn name(&mut self) -> EntryId {
         if self.random.below(2) == 0 {
@@ -127,8 +127,8 @@ impl World {
         draft
     }
 
-    /// An answer to a question, after everything else that the batch does: SQLite looks at windows
-    /// as they come, PostgreSQL when all are there, so that whoever makes room has to do it first.
+    /// Adds an entry with a slot, after all other changes of the batch: SQLite checks windows row
+    /// by row, PostgreSQL at the end, so the change that makes room has to come first.
     fn answer(&mut self, batch: Batch, scope: &Scope) -> Batch {
         self.count += 1;
         let name = id(&format!("fresh{}", self.count));
@@ -150,7 +150,7 @@ impl World {
         }
     }
 
-    /// What happens to an answer, or to any entry.
+    /// Adds a change to an entry with a slot, or to any entry.
     fn workshop(&mut self, batch: Batch, scope: &Scope) -> Batch {
         let answers = self
             .answers
@@ -167,8 +167,8 @@ impl World {
         })
     }
 
-    /// Some batches that are committed at once. The first commit of a tenant stands alone: it is
-    /// what opens a file.
+    /// Some batches that are committed at once. The first commit of a tenant is alone: it opens the
+    /// file.
     fn group(&mut self) -> Vec<Batch> {
         let scope = self.scope();
         let size = if self.count > 5 && self.random.below(4) == 0 {
@@ -186,7 +186,7 @@ impl World {
     fn batch(&mut self, scope: &Scope) -> Batch {
         self.now += [0, 1, 3, -5][self.random.below(4) as usize];
         let mut batch = Batch::new(scope.tenant.clone(), Timestamp(self.now));
-        // Somebody, the owner of a memory, or the host.
+        // A user, the owner of a memory, or the host.
         if let Some(user) = self
             .random
             .pick(&[Some("key_1"), Some("key_1"), Some("ada"), None])
@@ -271,8 +271,8 @@ impl World {
                 let (batch, name) = self.put(batch, scope);
                 let batch = self.rewrite(batch, scope, &name);
                 match self.random.below(4) {
-                    // An entry that ends with the commit that it begins with is a rule of the
-                    // tables, and refused by both.
+                    // The tables refuse an entry that ends with the commit that it begins with, in
+                    // both stores.
                     0 => batch.delete(scope.memory_ref.clone(), name),
                     1 => batch.erase(scope.memory_ref.clone(), name),
                     _ => self.rewrite(batch, scope, &name),
@@ -282,7 +282,8 @@ impl World {
         }
     }
 
-    /// One of the last entries of the memory: so that those that stand for each other meet.
+    /// One of the last entries of the memory, so that entries that replace each other are often
+    /// chosen twice.
     fn mate(&mut self, scope: &Scope) -> EntryId {
         let known = self
             .known
@@ -307,7 +308,7 @@ impl World {
         batch.retire(scope.memory_ref.clone(), name, reason, by)
     }
 
-    /// Entries that stand for others, alone and in the orders in which passes do it.
+    /// Adds replacements of entries, alone and in the orders in which passes make them.
     fn kin(&mut self, batch: Batch, scope: &Scope) -> Batch {
         let memory = || scope.memory_ref.clone();
         let name = self.mate(scope);
@@ -335,7 +336,8 @@ impl World {
         }
     }
 
-    /// A record that is found by more than its name, what is under review, or that one goes.
+    /// Adds a record with a due time, topic or source, a record under review, or the deletion of
+    /// one.
     fn tie(&mut self, batch: Batch, scope: &Scope) -> Batch {
         let kind = self.random.pick(&TIED);
         let key = format!("r{}", self.random.below(14));
@@ -379,7 +381,7 @@ impl World {
                     source: None,
                 },
             ),
-            // One that may have ended, which is refused; or of another memory.
+            // A source that may have ended, which is refused; or of another memory.
             _ => {
                 let from = Scope::new(
                     scope.tenant.clone(),
@@ -456,9 +458,9 @@ impl World {
         (batch, name)
     }
 
-    /// Another text, or the same under other rules, or nothing new at all. A text that a rule may
-    /// refuse stays until the batch is over: SQLite looks at every text as it comes, PostgreSQL at
-    /// the one that is left.
+    /// Another text, or the same one scanned with other rules, or no change at all. A text that a
+    /// rule may refuse is rewritten at most once in a batch: SQLite checks every text as it comes,
+    /// PostgreSQL the last one.
     fn rewrite(&mut self, batch: Batch, scope: &Scope, name: &EntryId) -> Batch {
         let long = |id: &EntryId, admitted: &Admitted| {
             id == name && admitted.scope() == scope && admitted.content().len() >= GUARDED
@@ -477,7 +479,7 @@ impl World {
             Some(draft) if self.random.below(2) == 0 => draft,
             _ => self.draft(),
         };
-        // As whoever looks at stored entries again does it: only texts are new.
+        // Like the pass that rescans stored entries: only texts change.
         let kept = self
             .texts
             .get(&(scope.clone(), name.clone()))
@@ -501,11 +503,12 @@ impl World {
     }
 }
 
-/// What a caller can tell about an answer. Texts of errors may differ, their kind may not.
+/// The parts of a result that a caller can distinguish. Texts of errors may differ, their kinds may
+/// not.
 fn told<T: std::fmt::Debug>(answer: Result<T, StoreError>) -> String {
     match answer {
         Ok(value) => format!("{value:?}"),
-        // Which of several reasons is told, where a batch gives several, is the store's to choose.
+        // If a batch has several reasons to be refused, the store chooses which one it reports.
         Err(
             StoreError::Unavailable(_)
             | StoreError::Conflict
@@ -528,8 +531,8 @@ async fn view(store: &dyn Store, world: &World) -> Vec<String> {
         ));
         let mut moments = vec![ReadAt::Now(now), ReadAt::Now(now.plus_ms(25))];
         let held = store.snapshots(tenant).await.unwrap();
-        // What each run reads, with what another one did or without it; and a moment that nobody
-        // holds.
+        // The reads of each run, with or without another run's changes; and of a revision without
+        // an open snapshot.
         for (n, snapshot) in held.iter().take(2).enumerate() {
             let own_runs = [
                 vec![snapshot.run.clone()],
@@ -617,7 +620,8 @@ async fn view_log(store: &dyn Store, tenant: &TenantId) -> Vec<String> {
     view
 }
 
-/// What passes would find. Cursors are a store's own, so what they lead to is compared as a set.
+/// The work that passes would find. Cursors are specific to a store, so the entries behind them are
+/// compared as a set.
 async fn view_work(store: &dyn Store, tenant: &TenantId, now: Timestamp) -> Vec<String> {
     let ended = store.ended(tenant, 10_000).await.unwrap();
     if !ended.is_empty() || !store.expired(tenant, now, 1).await.unwrap().is_empty() {
@@ -653,7 +657,7 @@ async fn view_work(store: &dyn Store, tenant: &TenantId, now: Timestamp) -> Vec<
     view
 }
 
-/// What binds entries together. Places are a store's own; what is at them is not.
+/// The relations of entries. Row ids are specific to a store; the entries behind them are not.
 async fn view_kin(store: &dyn Store, tenant: &TenantId, world: &World) -> Vec<String> {
     let mut view = Vec::new();
     for number in 0..SUBJECTS {
@@ -712,7 +716,7 @@ fn told_of(records: Vec<Record>) -> String {
     records.iter().map(one).collect::<Vec<_>>().join("\n")
 }
 
-/// Records by everything that finds them, whole and in pages.
+/// Records by each way to find them, whole and in pages.
 async fn view_ties(store: &dyn Store, tenant: &TenantId, world: &World) -> Vec<String> {
     let mut view = Vec::new();
     for kind in TIED {
@@ -853,7 +857,7 @@ async fn view_memory(store: &dyn Store, scope: &Scope, at: &ReadAt) -> Vec<Strin
                     .unwrap()
             )
         ));
-        // The same with two letters in each other's place.
+        // The same with two letters exchanged.
         let mut letters: Vec<char> = word.to_lowercase().chars().collect();
         if let [.., a, b, _] = letters.as_mut_slice() {
             std::mem::swap(a, b);
@@ -891,7 +895,7 @@ async fn view_memory(store: &dyn Store, scope: &Scope, at: &ReadAt) -> Vec<Strin
 
 const MODEL: ModelId = ModelId(11);
 
-/// A direction that a name stands for: every name another one.
+/// A vector for a name: another one for every name.
 fn direction(name: &str) -> Embedding {
     let seed = name.bytes().fold(7u64, |seed, byte| {
         seed.wrapping_mul(31).wrapping_add(byte.into())
@@ -903,7 +907,7 @@ fn direction(name: &str) -> Embedding {
     Embedding::from_components(&components).unwrap()
 }
 
-/// An answer with every figure, to the last bit.
+/// A search result with every figure, to the last bit.
 fn figures(found: Found) -> String {
     let hit = |hit: &Candidate| {
         let figures = (
@@ -922,7 +926,7 @@ fn figures(found: Found) -> String {
     )
 }
 
-/// Gives half of what has no vector one, at both.
+/// Stores vectors for half of the entries without one, in both stores.
 async fn embed(stores: [&dyn Store; 2], tenant: &TenantId, place: &str) {
     for store in stores {
         let mut missing = store.unembedded(tenant, MODEL, None, 10_000).await.unwrap();
@@ -939,7 +943,7 @@ async fn embed(stores: [&dyn Store; 2], tenant: &TenantId, place: &str) {
     assert_eq!(one, other, "{place}");
 }
 
-/// Commits the same at both, all of a group at once.
+/// Commits the same group of batches in both stores, all at once.
 async fn commit(stores: [&dyn Store; 2], group: Vec<Batch>, place: &str) {
     let answers = async |store: &dyn Store| {
         join_all(group.iter().map(|batch| store.commit(batch.clone())))

@@ -1,6 +1,5 @@
-//! What a text leaves in the tables when it goes: nothing that was computed from it. And files of
-//! an older schema, which keep what they hold. Both are looked at in the tables themselves, past
-//! the store.
+//! Erased texts in the tables: no value that was computed from them is left. And files of an older
+//! schema, which keep their rows. Both are checked in the tables themselves, past the store.
 
 #![allow(
     clippy::disallowed_methods,
@@ -136,7 +135,7 @@ const OLD_STEPS: [&str; 4] = [
     include_str!("../../migrations/sqlite/0004_run.sql"),
 ];
 
-/// A table of a new file, as far as the old schema knows it, into the old file.
+/// Copies a table of a new file, as far as the old schema has its columns, into the old file.
 fn carry(db: &Connection, table: &str) {
     let sql = "SELECT group_concat(name, ', ') FROM pragma_table_info(?1)";
     let columns: String = db.query_row(sql, params![table], |row| row.get(0)).unwrap();
@@ -147,8 +146,8 @@ fn carry(db: &Connection, table: &str) {
     .unwrap();
 }
 
-/// The file as the last schema would have left it: made by its own steps, filled from a file of
-/// today.
+/// Makes the file as the previous schema would have left it: by its own migrations, filled from a
+/// file of today.
 fn as_before(today: &std::path::Path, before: &std::path::Path) {
     let db = Connection::open(before).unwrap();
     for step in OLD_STEPS {
@@ -290,7 +289,7 @@ async fn a_file_of_the_schema_before_keeps_what_it_holds() {
         2,
         "there is everything to look at"
     );
-    // And it is a file like any other from here on.
+    // And it is a file like any other from now on.
     store
         .commit(batch().retire(s.memory_ref.clone(), id("a"), Reason::Merged, id("b")))
         .await
@@ -324,7 +323,7 @@ async fn a_file_of_the_schema_before_keeps_what_it_holds() {
     );
 }
 
-/// The same for hashes of rows.
+/// Removes the hashes of rows, like a database from before them.
 pub(crate) const WITHOUT_HASHES: &str = "DO $$ DECLARE t text; BEGIN
        FOR t IN SELECT c.relname FROM pg_class c JOIN pg_attribute a ON a.attrelid = c.oid AND a.attname = 'row_hash'
            WHERE c.relnamespace = 'remem'::regnamespace AND c.relkind = 'r' LOOP
@@ -335,7 +334,7 @@ pub(crate) const WITHOUT_HASHES: &str = "DO $$ DECLARE t text; BEGIN
      END $$;
      DROP TABLE remem.hash_fill; DELETE FROM remem.schema_step WHERE name LIKE '%row_hash';";
 
-/// The schema as the step before left it: what 0007 added is taken away again.
+/// Removes what 0007 added, so that the schema is that of the migration before.
 const WITHOUT_WORKSHOP: &str = "DROP VIEW remem.retention; DROP TABLE remem.rule, remem.action_link;
      DROP TRIGGER a_rule_shadow_put ON remem.entry; DROP TRIGGER a_rule_shadow_change ON remem.entry;
      DROP TRIGGER b_no_hard_delete ON remem.entry; DROP TRIGGER c_immutable ON remem.entry;
@@ -346,7 +345,7 @@ const WITHOUT_WORKSHOP: &str = "DROP VIEW remem.retention; DROP TABLE remem.rule
      DROP TABLE remem.vector;
      DELETE FROM remem.schema_step WHERE series = 'memory' AND number >= 7";
 
-/// The step counts memories that the policies hide from whoever takes it.
+/// The migration counts memories that the policies hide from the role that runs it.
 #[tokio::test]
 async fn a_database_of_the_schema_before_goes_on_counting_its_memories() {
     let database = Database::fresh().await;
@@ -394,7 +393,7 @@ async fn a_database_of_the_schema_before_goes_on_counting_its_memories() {
     store.verify(&s.tenant).await.unwrap();
 }
 
-/// Whom each key of a tenant acts as.
+/// The principal of each key of a tenant.
 async fn holders(directory: &dyn Directory) -> Vec<(String, String)> {
     let keys = directory.keys(&scope("a", "m").tenant).await.unwrap();
     keys.iter()
@@ -407,8 +406,8 @@ async fn holders(directory: &dyn Directory) -> Vec<(String, String)> {
         .collect()
 }
 
-/// A key of before ceilings keeps what it could, linking among it, until somebody lowers it, which is
-/// seen at once.
+/// A key from before trust levels keeps its permissions, linking among them, until its trust is
+/// lowered, which takes effect at once.
 async fn keeps_what_it_could(directory: &dyn Directory, hash: [u8; 32]) {
     let old = directory.find_key(&hash).await.unwrap().unwrap();
     assert_eq!((old.trust, &old.permissions[..]), (None, &[WRITE][..]));
@@ -495,7 +494,7 @@ async fn postgres_keys_of_before_are_each_their_own_principal() {
             "0010_row_hash"
         ]
     );
-    // Opening looks at the walls: they stand again.
+    // Opening checks the policies: they are in place again.
     let directory = database.open().await.directory();
     let own = |name: &str| (name.to_owned(), name.to_owned());
     assert_eq!(holders(&directory).await, [own("key_1"), own("key_2")]);

@@ -1,4 +1,4 @@
-//! The stores against their contract, against each other, and against what goes around them.
+//! Tests of the stores: against their contract, against each other, and against access past them.
 //! Most modules need a PostgreSQL server, named by `REMEM_TEST_POSTGRES`.
 #![allow(
     clippy::unwrap_used,

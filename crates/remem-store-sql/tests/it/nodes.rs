@@ -14,7 +14,8 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use tokio::task::JoinSet;
 
-/// Without the turns one of two commits at a time would fail at a key, and its caller be sent away.
+/// Without the lock one of two commits at a time would violate a key, and its caller would get an
+/// error.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn no_commit_fails_because_of_one_on_another_node() {
     let database = Database::fresh().await;

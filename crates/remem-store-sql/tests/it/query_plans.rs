@@ -1,6 +1,6 @@
-//! What the store really sends, seen by a recorder between it and the server: every statement runs
-//! under an identity and binds that tenant, and PostgreSQL answers each read from an index that
-//! starts with the tenant, policies and all.
+//! The statements that the store sends, captured by a recorder between it and the server: every
+//! statement runs under an identity and binds that tenant, and PostgreSQL serves each read from an
+//! index that starts with the tenant, policies included.
 
 #![allow(
     clippy::disallowed_methods,
@@ -30,7 +30,7 @@ use tokio::sync::OnceCell;
 use tokio_postgres::types::{FromSql, Type};
 use tokio_postgres::{Client, SimpleQueryMessage};
 
-/// A statement that was run: its text, and its parameters as they went over the wire.
+/// A statement that was run: its text, and its parameters as they were sent.
 #[derive(Clone, Debug)]
 struct Sent {
     connection: usize,
@@ -38,7 +38,7 @@ struct Sent {
     params: Vec<Vec<u8>>,
 }
 
-/// Everything that was run, in the order of sending.
+/// All statements that were run, in the order of sending.
 #[derive(Clone, Default)]
 struct Log(Arc<Mutex<Vec<Sent>>>);
 
@@ -55,8 +55,8 @@ impl Log {
         std::mem::take(&mut self.0.lock().unwrap())
     }
 
-    /// The one statement on the tenants' tables that was run since the last look, and how its
-    /// transaction was begun.
+    /// The only statement on the tenants' tables since the last call, with the statement that began
+    /// its transaction.
     fn one(&self) -> (String, Sent) {
         let (begins, sent): (Vec<Sent>, Vec<Sent>) = self
             .take()
@@ -77,7 +77,7 @@ impl Log {
         )
     }
 
-    /// The last of the transactions since the last look, each of one statement.
+    /// The last of the transactions since the last call, each of one statement.
     fn last(&self) -> (String, Sent) {
         let sent: Vec<Sent> = self
             .take()
@@ -127,7 +127,7 @@ async fn recorded(database: &Database, options: Options) -> (PostgresStore, Log)
     (store, log)
 }
 
-/// Passes one connection's requests on, message by message, and writes down what is run.
+/// Forwards one connection's requests, message by message, and records the statements.
 async fn record(
     mut from: OwnedReadHalf,
     mut to: OwnedWriteHalf,
@@ -163,7 +163,7 @@ async fn record(
     }
 }
 
-/// The fields of a message.
+/// Reads the fields of a message.
 struct Fields<'a>(&'a [u8]);
 
 impl Fields<'_> {
@@ -199,13 +199,13 @@ impl Fields<'_> {
     }
 }
 
-/// What the store sends that names no tenant, and why that is right.
+/// Statements that name no tenant, and the reasons why that is right.
 fn across_tenants(sql: &str) -> bool {
-    // Before an identity is assumed: which tenants are due (names and instants only), and whose key
-    // was presented.
+    // Before an identity is known: which tenants are due (names and instants only), and the tenant
+    // of a key.
     sql.starts_with("SELECT tenant_id FROM remem.upkeep WHERE next_")
         || sql.contains("FROM remem.api_key WHERE hash = $1")
-        // Tables without a tenant's rows.
+        // Tables that hold no tenant's rows.
         || ["remem.schema_step", "remem.host_secret", "remem.tenant "].iter().any(|table| sql.contains(table))
 }
 
@@ -244,7 +244,7 @@ fn mentions(sql: &str) -> usize {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn every_statement_runs_under_an_identity_and_binds_that_tenant() {
     let database = Database::fresh().await;
-    // Two vectors of a kind are many, so that the indexes are used.
+    // With a limit of two vectors of a kind, the indexes are used.
     let (store, log) = recorded(
         &database,
         Options {
@@ -351,8 +351,8 @@ async fn use_the_directory(store: &PostgresStore) {
     );
 }
 
-/// Entries of a tenant's big memory, how many of them hold the rare word, and small memories beside
-/// it.
+/// The entries of a tenant's large memory, the number of them that hold the rare word, and the
+/// small memories beside it.
 const ENTRIES: usize = 4_000;
 const BATCH: usize = 500;
 const RARE: usize = 8;
@@ -426,7 +426,7 @@ const LINKS: &str =
     "INSERT INTO remem.action_link (tenant_id, scope_id, row_id, action, reference, linked_at)
      SELECT tenant_id, scope_id, row_id, 'sent', 'r-1', 0 FROM remem.entry WHERE row_id % 10 = 0";
 
-/// A vector for every entry of the large memories of three tenants: each another direction.
+/// A vector for every entry of the large memories of three tenants, each in another direction.
 const VECTORS: &str = "INSERT INTO remem.vector (tenant_id, scope_id, row_id, model, tier, typology, dimensions, bytes, direction)
      SELECT e.tenant_id, e.scope_id, e.row_id, 5, e.tier, e.typology, 384,
        (SELECT string_agg(CASE WHEN (e.row_id * (n * 31 + 7) + n) % 5 < 2 THEN '\\x7f'::bytea ELSE '\\x81'::bytea END, '' ORDER BY n) FROM generate_series(1, 384) n),
@@ -434,13 +434,13 @@ const VECTORS: &str = "INSERT INTO remem.vector (tenant_id, scope_id, row_id, mo
      FROM remem.entry e JOIN remem.scope s ON s.tenant_id = e.tenant_id AND s.scope_id = e.scope_id
      WHERE s.memory_ref = 'big' AND e.tenant_id IN ('t1', 't2', 't3')";
 
-/// A part of a plan.
+/// A node of a query plan.
 struct Node {
     kind: String,
     relation: String,
     index: String,
     condition: String,
-    /// Rows that it answered or threw away, over all loops.
+    /// Rows that it returned or discarded, over all loops.
     read: f64,
 }
 
@@ -478,7 +478,7 @@ fn nodes(plan: &Value, found: &mut Vec<Node>) {
         .for_each(|below| nodes(below, found));
 }
 
-/// A parameter as it would be written in SQL.
+/// A parameter as an SQL literal.
 fn literal(kind: &Type, raw: &[u8]) -> String {
     let quoted = |text: &str| format!("'{}'", text.replace('\'', "''"));
     match *kind {
@@ -549,9 +549,9 @@ async fn explained(client: &Client, explain: &str) -> Value {
     serde_json::from_str(text.unwrap()).unwrap()
 }
 
-/// How PostgreSQL runs a statement for the application, the first time and after ten times: the
-/// store prepares its statements, and from the sixth use on PostgreSQL may turn to a plan that fits
-/// any parameters.
+/// The plans of a statement for the application, the first time and after ten executions: the store
+/// prepares its statements, and from the sixth execution on PostgreSQL may use a generic plan for
+/// all parameters.
 async fn plans(app: &Client, (begin, sent): &(String, Sent), tenant: &str) -> Vec<Vec<Node>> {
     let kinds = app.prepare(&sent.sql).await.unwrap();
     let arguments: Vec<String> = kinds
@@ -588,7 +588,7 @@ async fn plans(app: &Client, (begin, sent): &(String, Sent), tenant: &str) -> Ve
     plans
 }
 
-/// What a plan reads from a table: by which index, by which columns, how many rows.
+/// The number of rows that a plan reads from a table, after checks of the index and its columns.
 fn reads_by(plan: &[Node], relation: &str, index: &str, columns: &[&str]) -> f64 {
     let on: Vec<&Node> = plan
         .iter()
@@ -611,8 +611,8 @@ fn reads_by(plan: &[Node], relation: &str, index: &str, columns: &[&str]) -> f64
     on.iter().map(|node| node.read).fold(0.0, f64::max)
 }
 
-/// The loaded database: a store with a recorder, and the application's own connection with the
-/// settings of the store's.
+/// The loaded database: a store with a recorder, and a connection of the application with the same
+/// settings as the store's.
 async fn watched() -> (PostgresStore, Log, Client) {
     watch(loaded().await).await
 }
@@ -783,11 +783,12 @@ async fn a_search_by_meaning_compares_the_vectors_of_its_memory() {
     }
 }
 
-/// Up to so many vectors of a kind are compared; a memory that has more goes along the indexes.
+/// Up to so many vectors of a kind are all compared; for a memory that has more, the indexes are
+/// used.
 const COMPARED: u32 = 1_000;
 
-/// The statements of one search and their `BEGIN`s: what is held, and the search itself as often as
-/// it was made.
+/// The statements of one search and their `BEGIN`s: the look-up of words and kinds, and the search
+/// itself as often as it was made.
 fn transactions(log: &Log) -> Vec<(String, Sent)> {
     let sent: Vec<Sent> = log
         .take()
@@ -830,7 +831,7 @@ async fn in_a_large_memory_it_goes_along_the_index_of_each_kind_of_entry() {
     let kind = ["tenant_id", "scope_id", "model", "tier", "typology"];
     for plan in plans(&app, &sent[0], "t3").await {
         let vectors = reads_by(&plan, "vector", "vector_kind", &kind);
-        // Rows are told by PostgreSQL as whole numbers for each of the six kinds.
+        // PostgreSQL reports whole numbers of rows for each of the six kinds.
         assert!(
             vectors <= f64::from(COMPARED) + 6.0,
             "{vectors} vectors to know that they are many: {plan:#?}"
@@ -907,8 +908,8 @@ async fn what_a_filter_leaves_of_a_large_memory_is_read_by_that_filter() {
         terms: Vec::new(),
         vector: direction(),
     };
-    // Each leaves one batch, which is fewer than are asked for, and is known to be little, or is
-    // not before a walk has ended early.
+    // Each filter matches one batch, which is fewer than are wanted; that is known before, or only
+    // after a walk has ended early.
     let tagged = Filter {
         tags: vec!["late".into()],
         ..Filter::default()
@@ -1016,7 +1017,7 @@ async fn a_get_reads_one_entry_and_a_page_of_events_that_page() {
     }
 }
 
-/// In a memory of any size: what a search costs must not grow with what it does not show.
+/// The cost of a search must not grow with the size of a memory, only with its results.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_stands_around_entries_is_found_by_their_names_and_along_the_list() {
     let (store, log, app) = watched().await;
@@ -1048,7 +1049,7 @@ async fn what_stands_around_entries_is_found_by_their_names_and_along_the_list()
             (3, 1, 2),
             "{plan:#?}"
         );
-        // Those of one batch were written at one instant.
+        // The entries of one batch were written at one instant.
         let most = on.iter().map(|node| node.read).fold(0.0, f64::max);
         assert!(
             most <= (names.len() * (BATCH + 1)) as f64,
@@ -1058,7 +1059,7 @@ async fn what_stands_around_entries_is_found_by_their_names_and_along_the_list()
     }
 }
 
-/// In the index's own order: what is not shown need not be read, let alone sorted.
+/// In the index's own order: rows that are not shown are not read, let alone sorted.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_page_of_a_list_reads_that_page() {
     let (store, log, app) = watched().await;
@@ -1095,14 +1096,14 @@ async fn a_page_of_a_list_reads_that_page() {
     }
 }
 
-/// Entries of a memory that passes looked at; how many have a subject in common; how many were
-/// merged into the first.
+/// The entries of a memory that passes have looked at; the number with a common subject; the number
+/// merged into the first one.
 const KIN: usize = 3_000;
 const ALIKE: usize = 30;
 const MERGED: usize = 40;
 
-/// Two tenants of the same names, each with a memory of which all is signed and one of which
-/// nothing is. Entries are made from their neighbours, in short chains.
+/// Two tenants with the same names, each with a memory in which every entry is signed and one in
+/// which none is. Entries are made from their neighbours, in short chains.
 async fn related(database: &Database, store: &PostgresStore) {
     for tenant in ["t1", "t2"] {
         for memory in ["signed", "fresh"] {
@@ -1143,7 +1144,7 @@ async fn related(database: &Database, store: &PostgresStore) {
             });
             store.commit(merge).await.unwrap();
         }
-        // Enough memories beside them for an index to be worth it.
+        // Enough other memories for an index to be worthwhile.
         let beside: Vec<Scope> = (0..SMALL)
             .map(|n| scope(tenant, &format!("small {n}")))
             .collect();
@@ -1297,8 +1298,8 @@ async fn what_binds_entries_together_is_read_by_indexes() {
     }
 }
 
-/// What a deletion does for those that rest on what was deleted, and what the purge finds
-/// afterwards.
+/// The cost of a deletion for the entries that were replaced by the deleted one, and the entries
+/// that the purge finds afterwards.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn letting_go_reads_those_that_are_let_go() {
     let database = Database::fresh().await;
@@ -1350,13 +1351,13 @@ async fn letting_go_reads_those_that_are_let_go() {
     }
 }
 
-/// Entries of a memory that a run reads; how many were taken away since, and written since.
+/// The entries of a memory that a run reads; the number removed since, and written since.
 const MANY: usize = 30_000;
 const ENDED: usize = 120;
 const LATER: usize = 300;
 
-/// A memory of which the run `run_1` holds an old revision: most of it was there before, some of it
-/// was deleted long ago, some since, some came since.
+/// A memory with an old snapshot of the run `run_1`: most entries existed before, some were deleted
+/// long ago, some were deleted since, some were written since.
 async fn with_a_run(database: &Database, store: &PostgresStore) -> Revision {
     let s = scope("t1", "big");
     let run = || Batch::new(s.tenant.clone(), NOON).in_run(RunId::parse("run_1").unwrap());
@@ -1408,8 +1409,8 @@ async fn with_a_run(database: &Database, store: &PostgresStore) -> Revision {
     revision
 }
 
-/// What a plan of a snapshot may read: a page, what came or went since, and entries of one instant.
-/// Never the memory.
+/// Checks that a plan of a snapshot reads only a page, the changes since, and entries of one
+/// instant, never the whole memory.
 fn reads_little(plan: &[Node]) {
     let most = plan.iter().map(|node| node.read).fold(0.0, f64::max);
     assert!(
@@ -1482,7 +1483,7 @@ async fn what_a_run_reads_costs_a_page_and_what_changed_since() {
     }
 }
 
-/// Why the words are a table of their own.
+/// The reason why words have a table of their own.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn under_a_policy_the_index_that_postgresql_has_for_texts_is_not_used() {
     let database = loaded().await;

@@ -1,5 +1,5 @@
-//! Damage is seen: whatever bit of stored data changes, the check of both stores tells. And rows
-//! from before hashes get theirs, page by page, also after a stop in the middle.
+//! Damage is found: whatever bit of stored data changes, the check of both stores reports it. And
+//! rows from before hashes get theirs, page by page, also after an interruption.
 
 #![allow(
     clippy::disallowed_methods,
@@ -25,7 +25,7 @@ use std::ops::ControlFlow;
 use std::path::Path;
 use tokio_postgres::Client;
 
-/// Tables that no check reads: docs/operations.md tells why.
+/// Tables that no check reads: docs/operations.md gives the reasons.
 const UNCHECKED: [&str; 4] = ["unindexed", "sqlite_sequence", "schema_step", "hash_fill"];
 const HOST: &str = "host.db";
 const TENANT: &str = "tenants/a.db";
@@ -34,7 +34,7 @@ fn tenant() -> TenantId {
     TenantId::parse("a").unwrap()
 }
 
-/// A folder with rows in every table, closed.
+/// A folder with rows in every table, not open.
 async fn folder() -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
     let location = Location::Folder(folder.path().into());
@@ -44,7 +44,7 @@ async fn folder() -> tempfile::TempDir {
     folder
 }
 
-/// What the checks of a folder say; a file that cannot be opened says it, too.
+/// The result of the checks of a folder; a file that cannot be opened counts as damage.
 async fn checked(folder: &Path) -> Result<u64, StoreError> {
     let location = Location::Folder(folder.into());
     let host = SqliteDirectory::open(&location)?.verify().await?;
@@ -62,7 +62,7 @@ fn copied(folder: &Path) -> tempfile::TempDir {
     other
 }
 
-/// A connection past everything that keeps rows right.
+/// A connection without the functions and checks that keep rows right.
 fn raw(file: &Path) -> Connection {
     let db = Connection::open(file).unwrap();
     db.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_TRIGGER, false)
@@ -80,7 +80,7 @@ fn tables(db: &Connection) -> Vec<String> {
     names.collect::<Result<_, _>>().unwrap()
 }
 
-/// Everything that the file says, or that it cannot be read.
+/// All values of a file, or `None` if it cannot be read.
 fn dump(file: &Path) -> Option<BTreeSet<String>> {
     let db = Connection::open(file).ok()?;
     let mut rows = BTreeSet::new();
@@ -97,7 +97,7 @@ fn dump(file: &Path) -> Option<BTreeSet<String>> {
         .iter()
         .filter(|name| !UNCHECKED.contains(&name.as_str()))
     {
-        // Where a page lies is no value.
+        // The page numbers of tables are not values.
         let columns = if table == "sqlite_schema" {
             "type, name, sql"
         } else {
@@ -131,7 +131,7 @@ fn flipped(value: &Value, random: &mut Random) -> Option<(&'static str, Value)> 
     }
 }
 
-/// Changes one bit of one value. `None`: the value that was chosen cannot be changed so.
+/// Changes one bit of one value. `None`: the value that was chosen cannot be changed in this way.
 fn change_a_value(folder: &Path, random: &mut Random) -> Option<String> {
     let file = if random.one_in(6) { HOST } else { TENANT };
     let db = raw(&folder.join(file));
@@ -151,7 +151,7 @@ fn change_a_value(folder: &Path, random: &mut Random) -> Option<String> {
     let row = &rows[random.index(rows.len())];
     let column = random.index(columns.len());
     let (mark, value) = flipped(&row[column], random)?;
-    // A row is known by all that it says.
+    // A row is identified by all of its values.
     let known: Vec<String> = columns.iter().map(|c| format!("{c} IS ?")).collect();
     let name = &columns[column];
     let sql = format!(
@@ -199,7 +199,7 @@ async fn sqlite_tells_of_every_changed_column() {
             for column in columns.map(Result::unwrap) {
                 let damaged = copied(folder.path());
                 let other = raw(&damaged.path().join(file));
-                // Another value of the same type; what is NULL becomes something.
+                // Another value of the same type; NULL becomes a value.
                 let sql = format!(
                     "UPDATE {table} SET {column} = CASE typeof({column}) WHEN 'integer' THEN {column} + 1000
                        WHEN 'text' THEN {column} || 'x' WHEN 'blob' THEN CAST({column} || 'x' AS BLOB)
@@ -261,7 +261,7 @@ async fn sqlite_tells_of_a_trigger_that_is_gone() {
     );
 }
 
-/// The chain covers what an event has of its run, and an event outside of runs has none of it.
+/// The chain covers an event's position in its run, and an event outside of runs has none.
 #[tokio::test]
 async fn sqlite_tells_of_half_a_run() {
     for column in ["run_seq", "recorded_at"] {
@@ -277,7 +277,7 @@ async fn sqlite_tells_of_half_a_run() {
     }
 }
 
-/// At the target every row gets a hash of its own, so damage must not come there unseen.
+/// At the target every row gets a new hash, so damage must not be copied unnoticed.
 #[tokio::test]
 async fn a_copy_refuses_a_damaged_source() {
     for (file, sql, why) in [
@@ -307,7 +307,8 @@ async fn a_copy_refuses_a_damaged_source() {
     }
 }
 
-/// The hash of an erased row is that of its skeleton: nothing that depends on the text is left.
+/// The hash of an erased row is that of the row without its text: nothing that depends on the text
+/// is left.
 #[tokio::test]
 async fn the_hash_of_a_text_goes_with_it() {
     let folder = folder().await;
@@ -333,7 +334,7 @@ async fn the_hash_of_a_text_goes_with_it() {
     checked(folder.path()).await.unwrap();
 }
 
-/// The steps of 0.1.0.
+/// The migrations of 0.1.0.
 const OLD_STEPS: [&str; 8] = [
     include_str!("../../migrations/sqlite/0001_memory.sql"),
     include_str!("../../migrations/sqlite/0002_owner_and_lease.sql"),
@@ -345,7 +346,7 @@ const OLD_STEPS: [&str; 8] = [
     include_str!("../../migrations/sqlite/0008_recall.sql"),
 ];
 
-/// Makes the tenant's file as a remem without hashes would have left it, with many more records.
+/// Makes the tenant's file as a version without hashes would have left it, with many more records.
 fn as_before(folder: &Path) {
     let today = folder.join(TENANT);
     let old = folder.join("old.db");
@@ -384,7 +385,7 @@ async fn sqlite_fills_older_rows_and_goes_on_after_a_stop() {
     let mut left = u64::MAX;
     let mut rounds = 0;
     while left > 0 {
-        // A new process each time: what a page did stays, where it was is forgotten.
+        // A new process each time: finished pages stay, the progress is not stored.
         let store = SqliteStore::open(Location::Folder(folder.path().into()), 1).unwrap();
         let now = store.unhashed(&tenant()).await.unwrap();
         assert!(now < left, "{now} of {left} are left");
@@ -416,7 +417,7 @@ async fn database() -> (Database, remem_store_sql::PostgresStore) {
     (database, store)
 }
 
-/// As the superuser, past triggers and constraints.
+/// A connection as the superuser, without triggers and constraints.
 async fn past_everything(database: &Database) -> Client {
     let admin = database.admin().await;
     let checks = "SET session_replication_role = replica;
@@ -428,10 +429,10 @@ async fn past_everything(database: &Database) -> Client {
     admin
 }
 
-/// Table, column and type of everything that a bit can change in.
+/// Table, column and type of every value in which a bit can change.
 async fn columns(admin: &Client) -> Vec<(String, String, String)> {
-    // A row whose tenant is changed is behind another tenant's wall: nobody who looks at one tenant
-    // at a time can see it.
+    // A row whose tenant is changed is visible to the other tenant only: a check of one tenant at a
+    // time cannot see it.
     let sql = "SELECT c.relname::text, a.attname::text, format_type(a.atttypid, NULL) FROM pg_class c
                JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped AND a.attgenerated = ''
                WHERE c.relnamespace = 'remem'::regnamespace AND c.relkind = 'r' AND (a.attname <> 'tenant_id' OR c.relname = 'tenant')
@@ -443,7 +444,7 @@ async fn columns(admin: &Client) -> Vec<(String, String, String)> {
         .collect()
 }
 
-/// The value with one bit changed; a second time, it is what it was.
+/// The value with one bit changed; a second time it is the original value.
 fn flip(column: &str, kind: &str, bit: u64) -> String {
     let of = |bytes: &str| {
         format!(
@@ -478,7 +479,7 @@ async fn postgres_tells_of_every_changed_value() {
     let mut flips = 0;
     let mut turn = 0;
     while flips < cases(columns.len() as u32, 1_000) {
-        // Every column in its turn.
+        // Every column in turn.
         let (table, column, kind) = columns[turn % columns.len()].clone();
         turn += 1;
         let sql = format!("SELECT ctid::text FROM remem.{table} WHERE {column} IS NOT NULL");
@@ -493,7 +494,8 @@ async fn postgres_tells_of_every_changed_value() {
                 "UPDATE remem.{table} SET {column} = {to} WHERE ctid = '{row}' RETURNING ctid::text"
             )
         };
-        // What is no text any more, or taken, cannot be written; another bit can.
+        // A value that is not valid text any more, or violates a key, cannot be written; another
+        // bit can.
         let Ok(now) = admin.query_one(&change(&row), &[]).await else {
             continue;
         };
@@ -564,7 +566,7 @@ async fn postgres_fills_older_rows_and_goes_on_after_a_stop() {
     assert!(told.contains("record: 1 damaged (file f7)"), "{told}");
 }
 
-/// A table that nobody decided about is checked by nobody.
+/// A table without a decision on its check would never be checked.
 #[tokio::test]
 async fn the_documentation_tells_of_every_table_how_it_is_checked() {
     let text = include_str!("../../../../docs/operations.md");

@@ -1,6 +1,6 @@
-//! The guard of rules: PostgreSQL answers from its trigram index among 20,000 rules, both stores
-//! and `remem_core::trgm` give the same verdicts over texts near the rules, and what was there
-//! before a rule can still be redacted.
+//! The guard of rules: PostgreSQL uses its trigram index among 20,000 rules, both stores and
+//! `remem_core::trgm` give the same verdicts on texts similar to rules, and entries that are older
+//! than a rule can still be redacted.
 
 #![allow(
     clippy::disallowed_methods,
@@ -54,8 +54,7 @@ fn text(random: &mut Random, words: usize) -> String {
         .collect()
 }
 
-/// The text of a rule with some words put otherwise: few enough to restate it about half of the
-/// time.
+/// The text of a rule with some words replaced: few enough to restate it about half of the time.
 fn near(random: &mut Random, rule: &str) -> String {
     let mut words: Vec<String> = rule.split(' ').map(str::to_owned).collect();
     for _ in 0..random.index(1 + words.len() / 4) {
@@ -151,8 +150,7 @@ async fn inv_35_verdicts_are_the_same_on_both_stores_and_in_rust() {
     );
 }
 
-/// What was there before a rule came is no reason to keep a secret in it, nor to refuse to look at
-/// it again.
+/// An entry that is older than a rule that it restates must still be redacted and rescanned.
 async fn redacts_what_is_older_than_a_rule(store: &dyn Store) {
     let s = scope("b", "m");
     let rule = workshop::RULES[0];
@@ -179,7 +177,7 @@ async fn redacts_what_is_older_than_a_rule(store: &dyn Store) {
             .unwrap();
         assert_eq!((entry.content, entry.scan), (text, scan));
     }
-    // A text that restated nothing may not begin to.
+    // A text that restated no rule may not be rewritten so that it does.
     assert_eq!(
         put(
             store,
@@ -212,8 +210,8 @@ async fn what_is_older_than_a_rule_can_be_redacted_postgres() {
     redacts_what_is_older_than_a_rule(&Database::fresh().await.open().await).await;
 }
 
-/// A word of two to four syllables: among 20,000 rules of a few words each, all would be like all
-/// others.
+/// A word of two to four syllables: with fewer possible words, all of 20,000 short rules would
+/// resemble each other.
 fn word(random: &mut Random) -> String {
     let onsets = [
         "b", "c", "d", "f", "g", "h", "k", "l", "m", "n", "p", "r", "s", "t", "v", "w", "st", "tr",
@@ -229,9 +227,9 @@ fn word(random: &mut Random) -> String {
     (0..2 + random.index(3)).map(|_| syllable(random)).collect()
 }
 
-/// What PostgreSQL does for a write of the application into the world: the plans of all statements
-/// that it runs inside, as it tells them itself. The plan of the statement alone would not do:
-/// inside the trigger it has other collations.
+/// The plans of all statements that PostgreSQL runs for a write of the application into the world,
+/// as it reports them itself. The plan of the statement alone would not do: inside the trigger it
+/// has other collations.
 async fn plans_of_write(database: &Database, said: &str) -> String {
     let (client, mut connection) =
         tokio_postgres::connect(&database.admin_url, tokio_postgres::NoTls)

@@ -1,6 +1,5 @@
-//! The two schemas are twins: every table that both stores have, has the same columns, of matching
-//! types, that may be NULL in both or in neither. Where they differ on purpose, it is written down
-//! here with the reason.
+//! The two schemas correspond: every table that both stores have, has the same columns, of matching
+//! types, nullable in both or in neither. Intended differences are listed here with the reason.
 
 #![allow(
     clippy::disallowed_methods,
@@ -16,13 +15,12 @@ use rusqlite::Connection;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-/// Type and whether it may be NULL, by table and column.
+/// The type of a column and whether it may be NULL, by table and column.
 type Columns = BTreeMap<(String, String), (String, bool)>;
 
-/// What one store has and the other has not, or has differently: table, column (`*` is the whole
-/// table), and why.
+/// The differences between the stores: table, column (`*` is the whole table), and reason.
 const DIFFERENT: [(&str, &str, &str); 25] = [
-    // Search.
+    // Differences of search indexes.
     (
         "posting",
         "*",
@@ -68,7 +66,7 @@ const DIFFERENT: [(&str, &str, &str); 25] = [
         "state",
         "worked out by a view, which has no type in SQLite",
     ),
-    // Names and numbers.
+    // Differences of ids and numbers.
     (
         "scope",
         "next_row",
@@ -96,7 +94,7 @@ const DIFFERENT: [(&str, &str, &str); 25] = [
         "content",
         "bytea, because a text of PostgreSQL cannot hold U+0000",
     ),
-    // Many nodes, many tenants in one database.
+    // Differences due to many nodes and many tenants in one database.
     (
         "scope",
         "owner_key",
@@ -116,7 +114,7 @@ const DIFFERENT: [(&str, &str, &str); 25] = [
     ("schema_step", "*", "SQLite has user_version"),
 ];
 
-/// Whether a listed table and column mean this one.
+/// Whether a listed table and column match this one.
 fn means((table, column): (&str, &str), key: &(String, String)) -> bool {
     table
         .strip_suffix('*')
@@ -124,7 +122,7 @@ fn means((table, column): (&str, &str), key: &(String, String)) -> bool {
         && (column == "*" || column == key.1)
 }
 
-/// A type of either store, in the words of the other.
+/// A type of either store as the name that both have in common.
 fn common(kind: &str) -> &'static str {
     match kind.to_ascii_lowercase().as_str() {
         "text" => "text",
@@ -148,7 +146,7 @@ async fn in_postgres() -> Columns {
         .collect()
 }
 
-/// From the files that the store made, not from the scripts.
+/// Reads the files that the store made, not the scripts.
 async fn in_sqlite() -> Columns {
     let folder = tempfile::tempdir().unwrap();
     let location = Location::Folder(folder.path().into());
@@ -247,7 +245,7 @@ async fn every_table_has_the_same_columns_in_both_stores() {
     assert_eq!(compared.into_iter().collect::<Vec<_>>(), shared);
 }
 
-/// A list of exceptions that nobody prunes hides the next difference.
+/// An exception that is no longer true would hide the next difference.
 #[tokio::test]
 async fn every_listed_difference_is_still_one() {
     let sqlite = in_sqlite().await;

@@ -1,6 +1,6 @@
-//! SQLite's search index is in process memory and follows the database: it must know whatever any
-//! handle of the same file committed, also after a stop without a goodbye, and begin anew when it
-//! missed too much.
+//! SQLite's search index is in process memory and follows the database: it must include whatever
+//! any handle of the same file committed, also after a crash, and be rebuilt when it missed too
+//! many changes.
 
 use remem_core::{Batch, Embedding, ModelId, Scope};
 use remem_store::{Filter, Probe, ReadAt, Store};
@@ -32,7 +32,7 @@ async fn embed(store: &SqliteStore, s: &Scope, name: &str, n: usize) {
         .unwrap();
 }
 
-/// Everything a search shows, figures included.
+/// All results of a search, figures included.
 async fn view(store: &SqliteStore, s: &Scope) -> Vec<String> {
     let mut view = Vec::new();
     for n in 0..3 {
@@ -70,8 +70,8 @@ async fn fill(store: &SqliteStore, s: &Scope) {
     }
 }
 
-/// What another process does to the same file is found, and what it takes away is not, in words and
-/// directions alike.
+/// Entries that another process commits are found, and those that it removes are not, by words and
+/// by vectors.
 #[tokio::test]
 async fn an_index_knows_what_another_handle_committed() {
     let folder = tempfile::tempdir().unwrap();
@@ -106,8 +106,8 @@ async fn an_index_knows_what_another_handle_committed() {
     assert!(seen.iter().any(|line| line.starts_with("new ")));
 }
 
-/// A process that dies leaves a database and no index: the next one is made of what was committed,
-/// and of nothing else.
+/// A process that crashes leaves a database and no index: the next one is built from the committed
+/// rows, and from nothing else.
 #[tokio::test]
 async fn after_a_stop_without_a_goodbye_the_index_is_what_was_committed() {
     let folder = tempfile::tempdir().unwrap();
@@ -117,7 +117,7 @@ async fn after_a_stop_without_a_goodbye_the_index_is_what_was_committed() {
     fill(&store, &s).await;
     delete(&store, &s, "e7", NOON).await;
     let seen = view(&store, &s).await;
-    // The files as they lie there while the process is still at it: what a crash leaves.
+    // The files as they are while the process still runs: the state that a crash leaves.
     std::fs::create_dir_all(copy.path().join("tenants")).unwrap();
     for file in std::fs::read_dir(folder.path().join("tenants")).unwrap() {
         let file = file.unwrap();
@@ -131,8 +131,7 @@ async fn after_a_stop_without_a_goodbye_the_index_is_what_was_committed() {
     assert!(open(copy.path()).verify(&s.tenant).await.is_ok());
 }
 
-/// The list of what changed is cut after a while; whoever missed some of it does not go on with
-/// what it knows.
+/// The list of changes is trimmed after a while; an index that missed some of them is rebuilt.
 #[tokio::test]
 async fn an_index_that_missed_changes_begins_anew() {
     let folder = tempfile::tempdir().unwrap();
@@ -153,7 +152,7 @@ async fn an_index_that_missed_changes_begins_anew() {
     assert_eq!(view(&one, &s).await, view(&open(folder.path()), &s).await);
 }
 
-/// A vector without a text would be found by nobody, and tells too much to be kept.
+/// A vector without a text could not be found, and reveals too much to be kept.
 #[tokio::test]
 async fn a_vector_that_was_left_behind_is_damage() {
     let folder = tempfile::tempdir().unwrap();

@@ -1,6 +1,6 @@
-//! The start-up check refuses to serve from a database whose walls do not stand, says why and what
-//! mends it, and serves again once it is mended; and `migrate` prepares a database no matter who
-//! runs it, how often, or beside whom.
+//! The start-up check refuses to serve from a database whose policies are not in place, gives the
+//! reason and the remedy, and serves again once it is repaired; and `migrate` prepares a database
+//! no matter which role runs it, how often, or beside which others.
 
 #![allow(
     clippy::disallowed_methods,
@@ -14,7 +14,7 @@ use remem_testkit::conformance::{NOON, all, draft, put, scope};
 use remem_testkit::postgres::{Database, PASSWORD};
 use remem_testkit::{Proxy, ProxyMode, wait_for};
 
-/// Why the database is not served from.
+/// The reason why the database is not served.
 async fn refusal(options: Options) -> String {
     PostgresStore::open(options)
         .await
@@ -42,7 +42,7 @@ async fn migrated(url: &str, password: &str) -> Result<Migrated, SchemaError> {
     migrate(&Target::parse(url).unwrap(), password).await
 }
 
-/// A user of its own for this database, and its URL.
+/// A separate user for this database, and its URL.
 async fn user(database: &Database, name: &str, rights: &str) -> (String, String) {
     let user = format!("{}_{name}", database.name);
     database
@@ -86,7 +86,7 @@ async fn a_pooler_that_drops_the_role_is_refused() {
         "{text}"
     );
 
-    // One that is put in between later: what has a role of its own fails instead of doing nothing.
+    // A pooler that is inserted later: statements of another role fail instead of having no effect.
     proxy.mode.send_replace(ProxyMode::Forward);
     let store = PostgresStore::open(behind()).await.unwrap();
     proxy.cut(ProxyMode::DropOptions);
@@ -262,7 +262,8 @@ async fn a_table_without_its_restrictive_policy_is_refused() {
     .await;
 }
 
-/// What the check refuses, `migrate` mends: it puts policies, functions and rights up anew.
+/// The gaps that the check refuses, `migrate` repairs: it sets up policies, functions and rights
+/// anew.
 #[tokio::test]
 async fn a_wall_that_was_changed_is_refused_and_migrating_mends_it() {
     let database = Database::fresh().await;
@@ -390,7 +391,7 @@ async fn views_and_functions_behind_the_wall_are_refused() {
     .await;
 }
 
-/// What the schema refuses by itself is refused for everybody, so it must be there.
+/// A constraint by trigger applies to every role, so it must be in place.
 #[tokio::test]
 async fn a_trigger_that_is_off_or_gone_is_refused() {
     let database = Database::fresh().await;

@@ -1,7 +1,8 @@
-//! The two walls between tenants: every statement binds the tenant, and row-level security, forced,
-//! stands behind it.
+//! The two separations of tenants: every statement binds the tenant, and forced row-level security
+//! checks it again.
 //!
 //! One test for each way in which row-level security is known to fail in practice, on plain
+//! connections past the gate; then each separation by itself, with the other one removed.
 //! connections past the gate; then each wall on its own, with the other one taken away.
 
 #![allow(
@@ -29,13 +30,13 @@ use tokio_postgres::Client;
 const NOW: ReadAt = ReadAt::Now(NOON);
 /// The digest of a key that both tenants have.
 const SAME_KEY: [u8; 32] = [9; 32];
-/// What an entry of each is about.
+/// The subject of an entry of each tenant.
 const SUBJECT: Subject = Subject::from_bytes([5; 32]);
-/// Code of what the caller may not do, a policy's refusal included.
+/// The code for missing rights, a policy's refusal included.
 const DENIED: &str = "42501";
-/// Code of a constraint that does not hold.
+/// The code for a constraint that is violated.
 const UNCHANGEABLE: &str = "23514";
-/// Code of a row that points at nothing.
+/// The code for a row that refers to a missing row.
 const NO_SUCH_ROW: &str = "23503";
 
 /// A database in which the tenants `a` and `b` have rows of the same names and numbers in every
@@ -51,7 +52,7 @@ async fn two_tenants() -> (Database, PostgresStore) {
     (database, store)
 }
 
-/// Fills every table for one tenant; answers all that it was told.
+/// Fills every table for one tenant; returns all results as text.
 async fn furnish(store: &PostgresStore, tenant: &str) -> String {
     furnish_in(store, &store.directory(), tenant).await
 }
@@ -196,8 +197,8 @@ fn key_of(tenant: &TenantId, name: &str, hash: [u8; 32]) -> KeyRecord {
     }
 }
 
-/// Every table that carries a tenant's name, from the catalogue. The list of tenants itself stands
-/// outside of the wall.
+/// Every table with a tenant's name, from the catalogue. The list of tenants itself has no
+/// row-level security.
 async fn walled(admin: &Client) -> Vec<String> {
     let sql = "SELECT c.relname::text FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
                  JOIN pg_attribute a ON a.attrelid = c.oid AND a.attname = 'tenant_id' AND NOT a.attisdropped
@@ -213,8 +214,7 @@ async fn walled(admin: &Client) -> Vec<String> {
     tables
 }
 
-/// What the database says to a statement: how many rows it answered or changed, or the code of its
-/// refusal.
+/// The result of a statement: how many rows it returned or changed, or the code of the error.
 async fn answer(client: &Client, sql: &str) -> String {
     match client.execute(sql, &[]).await {
         Ok(rows) => format!("{rows} rows"),
@@ -222,7 +222,7 @@ async fn answer(client: &Client, sql: &str) -> String {
     }
 }
 
-/// The same in a transaction of that tenant and that user, of which nothing stays.
+/// The same in a transaction of that tenant and that user, which is rolled back.
 async fn acting(client: &Client, tenant: &str, user: &str, sql: &str) -> String {
     client
         .batch_execute(&format!(
@@ -235,7 +235,7 @@ async fn acting(client: &Client, tenant: &str, user: &str, sql: &str) -> String 
     said
 }
 
-/// A row of `entry` as a plain statement.
+/// An insert of a row into `entry` as a plain statement.
 fn new_entry(tenant: &str, scope_id: i64, row_id: i64, owner: &str) -> String {
     format!(
         "INSERT INTO remem.entry (tenant_id, scope_id, row_id, id, id_hash, tier, typology, content, tags, created_at, scan, rev_from,
@@ -244,7 +244,7 @@ fn new_entry(tenant: &str, scope_id: i64, row_id: i64, owner: &str) -> String {
     )
 }
 
-/// A row for each table that the application may insert into; `T` stands for the tenant.
+/// A row for each table that the application may insert into; `T` is replaced by the tenant.
 const NEW_ROWS: [&str; 16] = [
     "INSERT INTO remem.action_link (tenant_id, scope_id, row_id, action, reference, linked_at) VALUES ('T', 1, 1, 'act', '2', 1)",
     "INSERT INTO remem.rule (tenant_id, world, id, body, at) VALUES ('T', 'w1', 'new', 'a rule', 1)",
@@ -272,7 +272,7 @@ const NEW_ROWS: [&str; 16] = [
 async fn the_owner_of_the_tables_sees_no_row_because_security_is_forced() {
     let (database, _store) = two_tenants().await;
     let admin = database.admin().await;
-    // The worker reads all of `upkeep`, so its wall names the application only; `rule` is read by
+    // The worker reads all of `upkeep`, so its policy names the application only; `rule` is read by
     // its owner (see below).
     for table in walled(&admin)
         .await
@@ -300,8 +300,8 @@ async fn the_owner_of_the_tables_sees_no_row_because_security_is_forced() {
     }
 }
 
-/// Whoever looks for the rule that a text restates does it as the owner, because a policy would
-/// keep the trigram index away; that one table is open to its owner, who never logs in, and two
+/// The search for the rule that a text restates runs as the owner, because a policy would prevent
+/// the use of the trigram index; that one table is open to its owner, who never logs in, and two
 /// functions act as it. Both compare the tenant themselves.
 #[tokio::test]
 async fn one_table_is_open_to_its_owner_and_two_functions_act_as_it() {
@@ -444,8 +444,8 @@ async fn an_identity_outside_of_a_transaction_has_no_effect() {
     assert_eq!(answer(&app, "SELECT 1 FROM remem.entry").await, "0 rows");
 }
 
-/// Puts a spy in the place of `set_config`, found first on the application's search path: a
-/// transaction that begins with somebody's identity already in its session fails.
+/// Replaces `set_config` by a function found first on the application's search path: a transaction
+/// that begins with an identity already in its session fails.
 async fn spy_on_left_over_identities(database: &Database) {
     let name = &database.name;
     let spy = format!(
@@ -469,7 +469,7 @@ async fn spy_on_left_over_identities(database: &Database) {
     );
 }
 
-/// One tenant's day: every answer is about itself.
+/// A sequence of operations of one tenant: every result is about itself.
 async fn live(store: &dyn Store, s: &Scope, rounds: usize) {
     for n in 0..rounds {
         put(
@@ -536,8 +536,8 @@ async fn calls_that_are_given_up_midway_leave_neither_an_identity_nor_a_hole_in_
     let mut given_up = 0;
     let directory = store.directory();
     for n in 0..120u64 {
-        // From "before the first answer" to "usually finished": every place where a call waits is
-        // hit.
+        // From "before the first answer" to "usually finished": every point at which a call waits
+        // is hit.
         let patience = Duration::from_micros(n % 40 * 150);
         let s = if n % 2 == 0 { &one } else { &other };
         let write = Batch::new(s.tenant.clone(), NOON)
@@ -730,7 +730,7 @@ async fn inv_13_a_row_cannot_hang_on_another_users_memory() {
         NO_SUCH_ROW,
         "nor an action on an entry that is not there"
     );
-    // The foreign key holds by itself: it does not ask whether the row may be seen.
+    // The foreign key applies by itself: it does not depend on whether the row is visible.
     database
         .admin()
         .await
@@ -747,7 +747,8 @@ async fn inv_13_a_row_cannot_hang_on_another_users_memory() {
     );
 }
 
-/// What the gate sets and what the policies ask are one name, written down once in the code.
+/// The setting that the gate sets and the one that the policies read have one name, written once in
+/// the code.
 #[tokio::test]
 async fn the_setting_that_the_gate_sets_is_the_one_that_the_policies_ask() {
     let (database, _store) = two_tenants().await;
@@ -806,7 +807,8 @@ async fn inv_14_users_of_a_tenant_see_their_own_and_the_shared_rows() {
         let take = format!("UPDATE remem.{table} SET owner = 'u1' WHERE owner = 'u2'");
         assert_eq!(acting(&app, "a", "u1", &take).await, "0 rows");
         let give = format!("UPDATE remem.{table} SET owner = 'u2' WHERE owner = 'u1'");
-        // An entry's owner is part of what never changes, which is looked at before the policy is.
+        // An entry's owner is one of the columns that never change, which is checked before the
+        // policy is.
         assert_eq!(
             acting(&app, "a", "u1", &give).await,
             if table == "entry" {
@@ -850,7 +852,7 @@ async fn inv_14_users_of_a_tenant_see_their_own_and_the_shared_rows() {
         acting(&app, "a", "u1", shared_under_a_users_name).await,
         UNCHANGEABLE
     );
-    // What was set for one transaction is gone with it, on the same connection.
+    // A setting of one transaction is gone after it, on the same connection.
     app.batch_execute(
         "BEGIN; SET LOCAL app.tenant_id = 'a'; SET LOCAL app.user_id = 'u1'; SELECT 1; COMMIT",
     )
@@ -1009,8 +1011,8 @@ async fn a_policy_that_allows_everything_does_not_widen_the_wall() {
     }
 }
 
-/// The wall asks a setting, and SQL can change settings. So values reach the database as bound
-/// parameters only: text that became SQL would choose its tenant.
+/// The policy reads a setting, and SQL can change settings. So values reach the database as bound
+/// parameters only: text that became SQL could choose its tenant.
 #[tokio::test]
 async fn sql_could_choose_its_identity_so_no_value_ever_becomes_sql() {
     let (database, store) = two_tenants().await;
@@ -1105,8 +1107,8 @@ async fn sql_could_choose_its_identity_so_no_value_ever_becomes_sql() {
     );
 }
 
-/// What serves runs writes proposals and cannot read them, so that none can have an effect before
-/// it is applied.
+/// The role that serves runs writes proposals and cannot read them, so that none can have an effect
+/// before it is applied.
 #[tokio::test]
 async fn only_the_reviewer_reads_what_is_under_review() {
     let (database, _store) = two_tenants().await;
@@ -1348,7 +1350,7 @@ async fn a_key_is_found_by_presenting_its_digest_and_never_by_looking_around() {
     assert_eq!(directory.find_key(&[1; 32]).await.unwrap(), None);
 }
 
-/// Everything that an error says, to people and to logs, down to its last cause.
+/// All texts of an error, of all its causes, as people and logs get them.
 fn whole_text(error: &StoreError) -> String {
     let mut text = format!("{error} {error:?} {error:#?}");
     let mut cause = error.source();
@@ -1379,8 +1381,8 @@ async fn errors_carry_no_value_of_any_row() {
     store.commit(batch()).await.unwrap();
     let admin = database.admin().await;
     let mut errors = vec![store.commit(batch()).await.unwrap_err()];
-    // What the server itself writes into its texts: rows, keys, and whatever a function chooses to
-    // say.
+    // The texts that the server itself writes: rows, keys, and whatever a function chooses to
+    // raise.
     for (set_up, undo) in [
         ("ALTER TABLE remem.event ADD CONSTRAINT no CHECK (seq < 2)", "ALTER TABLE remem.event DROP CONSTRAINT no"),
         ("CREATE UNIQUE INDEX no ON remem.entry (tenant_id)", "DROP INDEX remem.no"),
@@ -1408,7 +1410,7 @@ async fn errors_carry_no_value_of_any_row() {
     assert_eq!(errors.len(), 6);
 }
 
-/// Statements of the kind that the store runs, with the condition on the tenant forgotten.
+/// Statements of the kind that the store runs, without the condition on the tenant.
 const FORGETFUL: [&str; 15] = [
     "SELECT e.tenant_id FROM remem.entry e JOIN remem.action_link l USING (scope_id, row_id) WHERE e.id = 'e2'",
     "SELECT tenant_id FROM remem.rule WHERE world = 'w1'",
@@ -1471,7 +1473,7 @@ async fn with_the_first_wall_gone_the_second_one_holds() {
     }
 }
 
-/// Everything a tenant can see, ranks and scores included.
+/// Everything that a tenant can see, ranks and scores included.
 async fn view(store: &PostgresStore, s: &Scope) -> String {
     let mut view = String::new();
     for entry in all(store, s, &NOW).await {
@@ -1565,7 +1567,7 @@ async fn with_the_second_wall_gone_the_first_one_holds() {
         view(&store, &scope("b", "notes")).await,
     );
     for table in walled(&admin).await {
-        // Not all of row-level security: between the users of a tenant it is the only wall.
+        // Not all of row-level security: between the users of a tenant it is the only separation.
         admin
             .batch_execute(&format!(
                 "ALTER POLICY tenant_wall ON remem.{table} USING (true) WITH CHECK (true)"
@@ -1593,7 +1595,7 @@ async fn with_the_second_wall_gone_the_first_one_holds() {
             .unwrap(),
         None
     );
-    // Whatever the first one does now, the other one's view stays the same, bit for bit.
+    // Whatever the first tenant does now, the other one's view stays the same, bit for bit.
     put(&store, &a, "e3", draft("text text more"), NOON).await;
     let stands = Batch::new(a.tenant.clone(), NOON).retire(
         a.memory_ref.clone(),

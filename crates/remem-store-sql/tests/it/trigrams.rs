@@ -16,13 +16,13 @@ use tokio_postgres::Client;
 
 /// Never change it: a difference that was found once must be found again.
 const SEED: u64 = 0x7267_6D00_0085;
-/// Pairs in one statement.
+/// The number of pairs in one statement.
 const STEP: usize = 2_000;
 
 const VERDICTS: &str = "SELECT similarity(a, b) > 0.85::real, cardinality(show_trgm(a)), cardinality(show_trgm(b)), \
     length(a) >= 100 FROM unnest($1::text[], $2::text[]) WITH ORDINALITY AS t(a, b, n) ORDER BY n";
 
-/// What a script's words are made of: ranges of characters.
+/// The ranges of characters that a script's words are made of.
 const SCRIPTS: [&[(char, char)]; 14] = [
     &[('a', 'z')],
     &[('a', 'z'), ('A', 'Z'), ('0', '9'), ('_', '_')],
@@ -110,8 +110,8 @@ async fn client() -> Client {
     client
 }
 
-/// Characters of the basic plane that are words here and not on the server: its tables of Unicode
-/// are older. Everything else must agree, and the server may know no letter that is none here.
+/// Characters of the basic plane that are letters here and not on the server, whose tables of
+/// Unicode are older. All others must agree, and the server may know no letter that is none here.
 async fn unknown_to_server(client: &Client) -> HashSet<char> {
     let all: Vec<char> = ('\u{1}'..='\u{FFFF}').collect();
     let texts: Vec<String> = all.iter().map(char::to_string).collect();
@@ -145,8 +145,8 @@ fn spelled(shown: &[String]) -> Vec<u8> {
     all.concat()
 }
 
-/// Compares verdicts and counts of all pairs; tells how many shadow, and how many are within a
-/// twentieth of the threshold.
+/// Compares verdicts and counts of all pairs; returns how many restate each other, and how many are
+/// within a twentieth of the threshold.
 async fn compare(client: &Client, pairs: &[(String, String)]) -> (usize, usize) {
     let mut shadows = 0;
     let mut near = 0;
@@ -190,7 +190,7 @@ async fn every_character_is_a_letter_for_both_or_only_here() {
         "{} of 63487 characters of the basic plane are words here and not on this server",
         unknown.len()
     );
-    // Those that everybody writes with are known to every server.
+    // The characters in common use are known to every server.
     assert!(unknown.iter().all(|c| !c.is_ascii()
         && !matches!(c, 'À'..='ž' | 'α'..='ω' | 'а'..='я' | '一'..='龥' | 'ぁ'..='ん')));
     assert!(
@@ -245,7 +245,7 @@ async fn the_boundary_is_exact_on_both_sides() {
     let client = client().await;
     let all = separate_words(400);
     // All fractions of words around 17/20, the fraction itself among them. Hashes of trigrams may
-    // coincide, so what counts is what both sides make of the texts.
+    // coincide, so the results of both sides on the texts count.
     let mut pairs = Vec::new();
     for whole in 1..=400usize {
         let least = (17 * whole / 20).saturating_sub(1);

@@ -1,6 +1,6 @@
-//! Databases that earlier releases wrote, kept for good: each is brought up to date, and holds what
-//! it held. `scripts/make-upgrade-fixtures` made them with the binary of that release; a release
-//! adds its own, and none is ever made anew.
+//! Databases that earlier releases wrote, kept for good: each is upgraded, and must have the same
+//! contents as before. `scripts/make-upgrade-fixtures` made them with the binary of that release; a
+//! release adds its own, and none is ever made anew.
 
 #![allow(
     clippy::disallowed_methods,
@@ -19,10 +19,10 @@ use std::path::Path;
 use std::process::Command;
 use tokio_postgres::Client;
 
-/// What lists of the memory `notes` said, by tenant: the contents of entries by id.
+/// The lists of the memory `notes`, by tenant: the contents of entries by id.
 type Answers = BTreeMap<String, BTreeMap<String, String>>;
 
-/// Rows of a table as texts, without what upgrades add.
+/// The rows of a table as texts, without the columns that upgrades add.
 type Rows = BTreeMap<String, BTreeSet<String>>;
 
 fn kept(release: &str, file: &str) -> String {
@@ -30,7 +30,7 @@ fn kept(release: &str, file: &str) -> String {
     format!("{root}/tests/data/upgrade-{release}/{file}")
 }
 
-/// Runs a program of the system; answers what it wrote.
+/// Runs a program of the system; returns its output.
 fn told(program: &str, arguments: &[&str]) -> Vec<u8> {
     let done = Command::new(program).args(arguments).output().unwrap();
     assert!(done.status.success(), "{program} {arguments:?}");
@@ -41,10 +41,10 @@ fn tenants() -> [TenantId; 2] {
     ["default", "other"].map(|name| TenantId::parse(name).unwrap())
 }
 
-/// When the entries that had a time to end are gone.
+/// A time at which the entries with an expiry are gone.
 const LATER: ReadAt = ReadAt::Now(Timestamp(4_000_000_000_000));
 
-/// Everything that the kept host says is as it was told when it was made.
+/// Checks that the stored host returns the same entries as when it was made.
 async fn assert_answers(store: &dyn Store, directory: &dyn Directory, answers: &Answers) {
     for tenant in tenants() {
         let scope = Scope::new(tenant.clone(), MemoryRef::parse("notes").unwrap());
@@ -66,7 +66,7 @@ async fn assert_answers(store: &dyn Store, directory: &dyn Directory, answers: &
     }
 }
 
-/// The rows of every table, column by column: those of `like` if it is given.
+/// The rows of every table, column by column: only the columns of `like` if it is given.
 fn sqlite_rows(
     file: &Path,
     like: Option<&BTreeMap<String, String>>,
@@ -143,7 +143,7 @@ async fn a_folder_of_0_1_0_holds_what_it_held() {
     assert!(store.due(Work::Purge, Timestamp(0)).await.is_ok());
 }
 
-/// The same of a database, as the superuser, whom no policy hides a row from.
+/// The same for a database, as the superuser, from whom no policy hides a row.
 async fn postgres_rows(
     admin: &Client,
     like: Option<&BTreeMap<String, String>>,
@@ -167,7 +167,7 @@ async fn postgres_rows(
     (rows, columns)
 }
 
-/// A kept dump in a database of its own, owned as `remem migrate` would have it.
+/// A stored dump in a new database, owned as `remem migrate` would have it.
 async fn restored(database: &Database, release: &str) -> Answers {
     let dump = told("gzip", &["-dc", &kept(release, "postgres.sql.gz")]);
     let dump = String::from_utf8(dump).unwrap();

@@ -1,6 +1,6 @@
-//! Statements about one question in whatever order they arrive, through the rulings of
-//! `remem_core::conflict` and the batches that carry them out, on a real store: at every instant it
-//! answers what the rulings by themselves say, and it loses no row. A failure prints its seed;
+//! Statements of one slot in whatever order they arrive, through the rulings of
+//! `remem_core::conflict` and the batches that apply them, on a real store: at every instant it has
+//! the same answer as the rulings by themselves, and it loses no row. A failure prints its seed;
 //! rerun it with `REMEM_TEST_SEED=<seed>`.
 
 use remem_core::conflict::{Placed, Placing, Window, as_of, resolve, retract};
@@ -14,11 +14,11 @@ use remem_testkit::postgres::Database;
 use remem_testkit::{Random, cases};
 
 const STATEMENTS: u64 = 40;
-/// Instants that statements are about lie below, around the time of writing.
+/// The windows of statements lie in this span around the time of writing.
 const SPAN: u64 = 60;
 const SLOT: &str = "colour";
 
-/// The windows as rulings alone leave them.
+/// The windows by the rulings alone.
 #[derive(Default)]
 struct Model(Vec<Placed<EntryId>>);
 
@@ -35,7 +35,7 @@ impl Model {
     }
 }
 
-/// The windows that the store has.
+/// The windows in the store.
 async fn stored(store: &dyn Store, s: &Scope) -> Vec<Placed<EntryId>> {
     let answers = store.slot(s, SLOT, 1_000).await.unwrap();
     let placed = answers
@@ -75,7 +75,7 @@ fn draft(window: &Window, slot: bool) -> Draft {
     }
 }
 
-/// The batch that carries a ruling out, and the model with it.
+/// Makes the batch that applies a ruling, and applies it to the model.
 fn carried(
     mut batch: Batch,
     s: &Scope,
@@ -132,8 +132,8 @@ async fn holds_what_rulings_say(store: &dyn Store, random: &mut Random, tenant: 
         now = now.plus_ms(random.below(3) as i64);
         let from = NOON.plus_ms(random.below(SPAN) as i64 - 30);
         let to = (random.below(4) == 0).then(|| from.plus_ms(1 + random.below(20) as i64));
-        // Nobody's word for it has no slot at all (see `Admission::admit`), so that the rest is
-        // what slots hold.
+        // An untrusted statement gets no slot (see `Admission::admit`), so that slots hold all
+        // others.
         let trust =
             [Trust::Model, Trust::Tool, Trust::Action, Trust::Operator][random.below(4) as usize];
         let batch = Batch::new(s.tenant.clone(), now);

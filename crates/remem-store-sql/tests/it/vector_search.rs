@@ -1,6 +1,6 @@
 //! The indexes of vectors hold those of all tenants, and a walk along one ends after so many steps.
-//! Whoever else is in there, and however little a filter leaves, a search by meaning answers what
-//! comparing everything answers.
+//! Whatever else is in the index, and however few entries a filter matches, a search by meaning has
+//! the same result as a comparison of everything.
 
 #![allow(
     clippy::disallowed_methods,
@@ -19,7 +19,7 @@ use remem_testkit::postgres::Database;
 const MODEL: ModelId = ModelId(7);
 const FACTS: usize = 300;
 const EPISODES: usize = 40;
-/// More than one step of a walk looks at (`hnsw.ef_search`).
+/// More rows than one step of a walk visits (`hnsw.ef_search`).
 const FOREIGN: usize = 700;
 const DEPTH: u32 = 150;
 
@@ -31,7 +31,7 @@ fn now() -> ReadAt {
     ReadAt::Now(later(100_000))
 }
 
-/// A direction so far from the one that is asked for, each in its own plane.
+/// A vector at this distance from the vector of the query, each in its own plane.
 fn direction(away: f32, n: usize) -> Embedding {
     let mut components = vec![0f32; 384];
     (components[0], components[1 + n % 383]) = (1.0, away);
@@ -75,7 +75,7 @@ fn episode(n: usize) -> Draft {
     }
 }
 
-/// What is found, and how near it is to the bit.
+/// The entries found, with their similarity to the bit.
 async fn found(store: &PostgresStore, s: &Scope, filter: &Filter) -> Vec<(String, Option<u64>)> {
     let probe = Probe {
         terms: Vec::new(),
@@ -177,7 +177,7 @@ async fn others_in_the_same_index_take_no_answer_away() {
         assert_eq!(answer.len(), most, "{filter:?}");
         alone.push(answer);
     }
-    // Everything of the other tenant is nearer.
+    // Every entry of the other tenant is nearer.
     fill(&exact, &foreign, (0..FOREIGN).map(fact).collect(), |n| {
         n as f32 / 2_000.0
     })
@@ -188,7 +188,7 @@ async fn others_in_the_same_index_take_no_answer_away() {
             alone,
             "compared one by one, {filter:?}"
         );
-        // Kind by kind there may be more, behind those.
+        // By kind there may be more entries, behind those.
         let mut answer = found(&along, &own, &filter).await;
         answer.truncate(alone.len());
         assert_eq!(answer, alone, "along the index, {filter:?}");

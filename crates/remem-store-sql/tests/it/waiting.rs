@@ -1,9 +1,9 @@
 //! Waiting for a connection to PostgreSQL: until the request's deadline, however long a handshake
-//! takes; in a line that is bounded for each tenant; and not at all while the database is down.
+//! takes; in a queue that is bounded for each tenant; and not at all while the database is down.
 //!
-//! The store connects through a proxy that holds, delays or refuses connections when it is told to.
-//! A caller that is polled once has either been answered or waits: no test here depends on how
-//! long anything takes.
+//! The store connects through a proxy that holds, delays or refuses connections on demand. A caller
+//! that is polled once has either its result or waits: no test here depends on how long anything
+//! takes.
 
 #![allow(
     clippy::disallowed_methods,
@@ -26,11 +26,11 @@ use tokio::time::{Instant, timeout};
 
 /// A wait that no test waits out.
 const FOREVER: Duration = Duration::from_secs(3_600);
-/// What takes longer than this has hung.
+/// An operation that takes longer than this hangs.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// The store examines the database as each of its roles, then the monitor connects.
+/// The store checks the database as each of its roles, then the monitor connects.
 const CONNECTIONS_OF_A_START: usize = 4;
-/// Waiters that a tenant may have in these tests.
+/// The number of waiters that a tenant may have in these tests.
 const WAITERS_MAX: usize = 2;
 
 /// A store with one connection for requests, behind a proxy; the monitor is connected, and the one
@@ -55,7 +55,7 @@ fn tenant(name: &str) -> TenantId {
 
 type Read<'a> = Pin<Box<dyn Future<Output = Result<Head, StoreError>> + Send + 'a>>;
 
-/// How far a read comes without waiting.
+/// Polls a read once: the result, if it does not have to wait.
 async fn polled_once(read: &mut Read<'_>) -> Poll<Result<Head, StoreError>> {
     poll_fn(|cx| Poll::Ready(read.as_mut().poll(cx))).await
 }
@@ -68,8 +68,8 @@ fn read<'a>(store: &'a PostgresStore, tenant: &'a TenantId) -> Read<'a> {
     ))
 }
 
-/// A read of a tenant that has opened the one connection as far as the proxy lets it, and keeps the
-/// pool's only place.
+/// A read of a tenant that has opened the one connection as far as the proxy allows, and occupies
+/// the pool's only connection.
 async fn opening<'a>(proxy: &Proxy, store: &'a PostgresStore, tenant: &'a TenantId) -> Read<'a> {
     let mut opener = read(store, tenant);
     tokio::select! {
@@ -78,7 +78,7 @@ async fn opening<'a>(proxy: &Proxy, store: &'a PostgresStore, tenant: &'a Tenant
     }
 }
 
-/// The case of a busy machine: the bound used to be two seconds.
+/// A busy machine: the limit used to be two seconds.
 #[tokio::test]
 async fn a_connection_that_takes_three_seconds_to_open_serves_the_request() {
     let (proxy, store) = store_behind_a_proxy().await;
@@ -148,7 +148,7 @@ async fn slow_statements_of_one_tenant_leave_connections_to_others() {
     let store = PostgresStore::open(database.options(4)).await.unwrap();
     let busy = tenant("busy");
     let other = tenant("other");
-    // Whoever asks for the head of a tenant waits for this lock; records are elsewhere.
+    // A read of a tenant's head waits for this lock; records are in another table.
     let blocker = database.admin().await;
     let lock = "BEGIN; LOCK TABLE remem.tenant_clock IN ACCESS EXCLUSIVE MODE";
     blocker.batch_execute(lock).await.unwrap();
@@ -184,7 +184,7 @@ async fn nobody_waits_while_the_database_is_down() {
     let mut waiter = read(&store, &name);
     assert!(polled_once(&mut waiter).await.is_pending());
 
-    // The monitor alone notices: the opener's connection is held as before.
+    // Only the monitor notices: the reader's connection is held as before.
     proxy.cut(ProxyMode::Refuse);
     let released = timeout(PATIENCE, join_all([opener, waiter])).await;
     for answer in released.expect("those who wait are released") {

@@ -1,5 +1,5 @@
-//! Slots, windows, sessions, actions, rules and owners for tests that do things at random, and
-//! everything a store tells of them.
+//! Slots, windows, sessions, actions, rules and owners for tests with random operations, and all of
+//! a store's reads of them.
 
 #![allow(dead_code, reason = "every test file uses its own part of this")]
 
@@ -30,7 +30,7 @@ pub const RULES: [&str; 3] = [
     "規則の変更には二人目の確認者が必要であり、確認者は変更を書いた本人であってはならず、変更は効力を生じる一週間前に全員に知らせなければならない。規則は公開された場所に置かれ、誰でも読むことができ、古い版も消されずに残される。例外は認められない。",
 ];
 
-/// A number below the one that it is given.
+/// Returns a random number below the one that it is given.
 pub type Below<'a> = dyn FnMut(u64) -> u64 + Send + 'a;
 
 fn pick<'a>(of: &[&'a str], below: &mut Below<'_>) -> &'a str {
@@ -74,7 +74,7 @@ pub fn claim(text: &str, world_of: &str) -> Draft {
     }
 }
 
-/// A rule's text as somebody would repeat it: near enough to restate it, mostly.
+/// A rule's text slightly changed: mostly similar enough to restate it.
 pub fn restated(below: &mut Below<'_>) -> String {
     let text = pick(&RULES, below);
     match below(5) {
@@ -89,7 +89,7 @@ pub fn restated(below: &mut Below<'_>) -> String {
     }
 }
 
-/// The draft in one of the cells, with a slot, a window, a world and sources, or without.
+/// The draft with a random tier and kind, and possibly a slot, a window, a world and sources.
 pub fn drawn(draft: Draft, now: i64, below: &mut Below<'_>) -> Draft {
     let trust = [
         Trust::Untrusted,
@@ -145,7 +145,7 @@ pub fn drawn(draft: Draft, now: i64, below: &mut Below<'_>) -> Draft {
         },
         _ => {
             let slot = (below(3) > 0).then(|| pick(&SLOTS, below).to_owned());
-            // Mostly short, so that windows of one slot do not always meet.
+            // Mostly short, so that windows of one slot do not always overlap.
             let from = now - 200 + below(400) as i64;
             let valid_at = (below(12) > 0).then_some(Timestamp(from));
             let invalid_at = valid_at
@@ -174,7 +174,7 @@ pub fn drawn(draft: Draft, now: i64, below: &mut Below<'_>) -> Draft {
     }
 }
 
-/// One of the changes beside putting.
+/// Adds one of the changes other than a put.
 pub fn changed(
     batch: Batch,
     scope: &Scope,
@@ -190,8 +190,7 @@ pub fn changed(
             Closing::Outdated,
             (below(2) == 0).then_some(other),
         ),
-        // A procedure has no window: one that is closed as untrue is a rule of the tables, and
-        // refused by both.
+        // A procedure has no window: the tables refuse to close one as untrue, in both stores.
         2..=3 => batch.close(
             memory,
             name,
@@ -212,7 +211,8 @@ pub fn changed(
             format!("r{}", below(4)),
         ),
         _ => {
-            // Rules come before the entries of a batch, and are written so.
+            // The stores write rules before the entries of a batch, so the batch has them in this
+            // order.
             if batch.changes().iter().any(|change| {
                 matches!(
                     change,
@@ -231,7 +231,7 @@ pub fn changed(
     }
 }
 
-/// A new answer in the place of the one that there is, as whoever resolves conflicts writes it.
+/// A new answer in place of the current one of a slot, as conflict resolution writes it.
 pub async fn succeeded(
     store: &dyn Store,
     batch: Batch,
@@ -279,7 +279,7 @@ pub async fn succeeded(
     batch.put(new.0, remem_testkit::conformance::admit(scope, draft, at))
 }
 
-/// `Debug` of an entry holds next to nothing.
+/// Formats an entry, since its `Debug` shows hardly any field.
 pub fn shown(e: &Entry) -> String {
     let kind = (e.tier, e.typology, e.created_at, e.expires_at);
     format!(
@@ -294,7 +294,7 @@ pub fn shown(e: &Entry) -> String {
     )
 }
 
-/// What a store tells of slots, cells, actions, rules and retention, to each of these.
+/// All reads of slots, tiers and kinds, actions, rules and retention, by each of these actors.
 pub async fn view(
     store: &dyn Store,
     tenant: &TenantId,
@@ -318,7 +318,7 @@ pub async fn view(
                 .unwrap()
         ));
         for text in RULES {
-            // Which of several is told is the store's to choose.
+            // Of several matching rules the store chooses which one it reports.
             seen.push(format!(
                 "{name} {}",
                 store
@@ -345,7 +345,8 @@ pub async fn view(
             "{actor:?} {:?}",
             store.retention(tenant, &actor, None).await.unwrap()
         ));
-        // The host sees all there is; whoever acts, see whether that is kept from others.
+        // The host sees every entry; the reads of each actor show whether entries of others are
+        // hidden.
         for scope in memories
             .iter()
             .filter(|scope| actor == Actor::Host || scope.memory_ref.owner().is_some())
@@ -380,7 +381,7 @@ pub async fn view(
     seen
 }
 
-/// `skip` leaves out the first few questions and cells.
+/// `skip` leaves out the first few slots and tiers.
 async fn view_memory(store: &dyn Store, scope: &Scope, now: Timestamp, skip: usize) -> Vec<String> {
     let mut seen = Vec::new();
     for slot in &SLOTS[skip..] {

@@ -1,5 +1,5 @@
-//! The queue in front of a tenant's only writer on SQLite: leases are granted and reviewed records
-//! are read while other tasks never stop writing.
+//! The queue in front of a tenant's only writer on SQLite: leases are granted and records under
+//! review are read while other tasks write without a pause.
 
 #![allow(
     clippy::disallowed_methods,
@@ -17,7 +17,7 @@ use tokio::task::JoinSet;
 
 const WRITERS: usize = 16;
 const BATCHES: usize = 60;
-/// Entries in a batch: a commit takes longer than its writer needs to come back with the next one.
+/// Entries in a batch: a commit takes longer than its writer needs to submit the next one.
 const ENTRIES: usize = 10;
 const CLAIMS: usize = 20;
 
@@ -59,7 +59,7 @@ async fn claims_are_granted(location: Location) {
     }
     let meanwhile = committed.load(Ordering::SeqCst);
     writers.join_all().await;
-    // Each claim, release and read lets at most the group before it go first.
+    // Each claim, release and read waits for at most one group.
     assert!(
         meanwhile < WRITERS * BATCHES,
         "{CLAIMS} claims waited for all {meanwhile} batches"

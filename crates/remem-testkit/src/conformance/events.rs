@@ -92,7 +92,7 @@ async fn a_commit_wakes_whoever_waits(store: &dyn Store) {
     put(store, &s, "e2", draft("x"), NOON).await;
     watch.changed().await.expect("the store is alive");
     assert_eq!(*watch.borrow(), Revision(2));
-    // Read your writes: whoever was woken finds the entry.
+    // Read your writes: a waiter that was woken finds the entry.
     assert!(
         store
             .get(&s, &id("e2"), &ReadAt::Now(NOON))

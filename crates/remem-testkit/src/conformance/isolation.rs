@@ -68,7 +68,7 @@ async fn fill(store: &dyn Store, s: &Scope) {
     put(store, s, "e3", draft("nothing here"), NOON).await;
 }
 
-/// Everything a tenant can see, ranks and scores included.
+/// Everything that a tenant can see, ranks and scores included.
 async fn view(store: &dyn Store, s: &Scope) -> String {
     let now = ReadAt::Now(NOON);
     let mut view = String::new();

@@ -1,5 +1,5 @@
-//! Leases: one holder at a time, prolonged by itself, taken over when their time is up, and a batch
-//! of the old holder is refused afterwards.
+//! Leases: one holder at a time, extended by its holder, taken over after their end; a batch of the
+//! old holder is refused afterwards.
 
 use super::{NOON, all, draft, id, put, scope};
 use remem_core::{Batch, Fence, Scope, Timestamp};
@@ -67,7 +67,7 @@ async fn a_lease_that_ran_out_is_taken_over_and_fenced_off(store: &dyn Store) {
         .await
         .expect("answered")
         .expect("free");
-    // The store may go by its own clock, so ask until the millisecond is over there.
+    // The store may use its own clock, so try until the millisecond has passed there.
     let mut now = NOON;
     let new = loop {
         now = Timestamp(now.0 + 1);

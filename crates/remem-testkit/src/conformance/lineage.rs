@@ -1,4 +1,4 @@
-//! Where entries come from, what came of them, and what carries a subject.
+//! Sources and derivatives of entries, and the entries that carry a subject.
 
 use super::memory::{Memory, about};
 use super::snapshots::{hold, release};
@@ -41,7 +41,7 @@ async fn trace(store: &dyn Store, tenant: &TenantId, subject: u8) -> Trace {
     store.trace(tenant, &about(subject)).await.expect("read")
 }
 
-/// As `memory/name`, with `!` where the text is gone.
+/// Formats a trace as `memory/name`, with `!` where the text is erased.
 fn shown(trace: &Trace) -> Vec<String> {
     trace
         .entries
@@ -63,7 +63,7 @@ async fn one_step_in_both_directions(store: &dyn Store) {
     put_in(store, &one, "a", &[], &[]).await;
     put_in(store, &two, "a", &[], &[]).await;
     put_in(store, &one, "b", &[], &[]).await;
-    // One twice, one of another memory, one that never was, itself.
+    // A source given twice, one of another memory, one that does not exist, and the entry itself.
     let sources = [
         (&one, "a"),
         (&two, "a"),
@@ -80,14 +80,14 @@ async fn one_step_in_both_directions(store: &dyn Store) {
             .await
             .expect("read")
             .expect("there");
-        let told = |relatives: &[remem_store::Relative]| {
+        let states = |relatives: &[remem_store::Relative]| {
             relatives
                 .iter()
                 .map(|r| format!("{}/{} {}", r.memory_ref, r.id, r.state.as_str()))
                 .collect::<Vec<_>>()
                 .join(", ")
         };
-        (told(&found.sources), told(&found.derivatives))
+        (states(&found.sources), states(&found.derivatives))
     };
     assert_eq!(
         related(&one, "d").await,
@@ -233,7 +233,7 @@ async fn innocents_are_named_exactly(store: &dyn Store) {
         found.innocent,
         [(m.memory_ref(), id("innocent"), id("kept"))]
     );
-    // Forgetting all of it and reviving the innocent leaves nothing to find, and nothing lost.
+    // Forgetting all of it and reviving the survivor leaves nothing to find, and loses nothing.
     let batch = found.entries.iter().fold(m.batch(), |batch, e| {
         batch.forget(e.memory_ref.clone(), e.id.clone())
     });

@@ -1,4 +1,4 @@
-//! One memory of a check, and what its checks ask of it again and again.
+//! A memory of a check, with shorthands for what the checks do and read.
 
 use super::{NOON, admit, all, draft, id, scope};
 use remem_core::{
@@ -27,14 +27,14 @@ impl<'a> Memory<'a> {
         self.s.memory_ref.clone()
     }
 
-    /// Entries whose text is `word` and their name.
+    /// Writes entries whose text is `word` and their name.
     pub async fn put(&self, names: &[&str]) {
         for name in names {
             self.put_about(name, &[], &[]).await;
         }
     }
 
-    /// An entry about `subjects`, made from `sources` of this memory.
+    /// Writes an entry about `subjects`, made from `sources` of this memory.
     pub async fn put_about(&self, name: &str, subjects: &[Subject], sources: &[&str]) {
         let draft = Draft {
             subjects: subjects.to_vec(),
@@ -94,12 +94,13 @@ impl<'a> Memory<'a> {
             .remove(0)
     }
 
-    /// What is live, by name.
+    /// The names of live entries.
     pub async fn live(&self) -> Vec<String> {
         self.seen(&ReadAt::Now(NOON)).await
     }
 
-    /// What a reader sees, by name: listed, got and found alike, each with its text.
+    /// The names of the entries that a reader sees: list, get and search must agree, and each entry
+    /// must have its own text.
     pub async fn seen(&self, at: &ReadAt) -> Vec<String> {
         let mut seen = Vec::new();
         for entry in all(self.store, &self.s, at).await {
@@ -130,7 +131,7 @@ impl<'a> Memory<'a> {
         seen
     }
 
-    /// What the purge would erase, by name.
+    /// The names of removed entries that the purge would erase.
     pub async fn ended(&self) -> Vec<String> {
         let ended = self.store.ended(&self.s.tenant, 99).await.expect("read");
         assert!(
@@ -148,7 +149,7 @@ impl<'a> Memory<'a> {
         names
     }
 
-    /// Erases what has ended until nothing is left, and answers what it was.
+    /// Erases removed entries until none is left, and returns their names.
     pub async fn purge(&self) -> Vec<String> {
         let mut erased = Vec::new();
         loop {
@@ -168,7 +169,7 @@ impl<'a> Memory<'a> {
         (head.revision, head.seq)
     }
 
-    /// The newest event, with its payload.
+    /// The kind and payload of the newest event.
     pub async fn last_event(&self) -> (EventKind, String) {
         let (_, seq) = self.head().await;
         let event = self
@@ -192,7 +193,7 @@ impl<'a> Memory<'a> {
         self.lineage(name).await.state
     }
 
-    /// Whether the text is still anywhere, for whomever.
+    /// Whether the text is still stored, visible or not.
     pub async fn has_text(&self, name: &str) -> bool {
         let stale = self
             .store

@@ -1,8 +1,8 @@
-//! The conformance suite: what every store must do, in one place. A new rule of the seam starts
-//! here.
+//! The conformance suite: the required behaviour of every store, in one place. A new rule of the
+//! store interface starts here.
 //!
 //! Each check uses tenants of its own, so the checks can share one store. A check that fails panics
-//! with its story.
+//! with an explanation.
 
 mod events;
 mod isolation;
@@ -53,7 +53,7 @@ pub async fn exercise<S: Store + Review>(store: &S) {
 
 pub use crate::NOON;
 
-/// A scope for a check.
+/// The scope of a memory, for a check.
 pub fn scope(tenant: &str, memory_ref: &str) -> Scope {
     Scope::new(
         TenantId::parse(tenant).expect("a test's tenant"),
@@ -61,12 +61,12 @@ pub fn scope(tenant: &str, memory_ref: &str) -> Scope {
     )
 }
 
-/// An entry id for a check.
+/// The id of an entry, for a check.
 pub fn id(name: &str) -> EntryId {
     EntryId::parse(name).expect("a test's id")
 }
 
-/// What hangs on a session.
+/// Facets with this session.
 pub fn in_session(name: &str) -> Facets {
     Facets {
         session: SessionId::parse(name),
@@ -74,7 +74,7 @@ pub fn in_session(name: &str) -> Facets {
     }
 }
 
-/// A draft with that text.
+/// A draft with this text.
 pub fn draft(content: &str) -> Draft {
     Draft {
         content: content.to_owned(),
@@ -87,7 +87,7 @@ pub fn admit(scope: &Scope, draft: Draft, now: Timestamp) -> Admitted {
     admit_by(scope, draft, now, 1)
 }
 
-/// As `admit`, by other rules.
+/// Like `admit`, with another fingerprint of redaction rules.
 pub fn admit_by(scope: &Scope, draft: Draft, now: Timestamp, scan: u64) -> Admitted {
     let policy = Policy::default();
     let admission = Admission {
@@ -101,7 +101,7 @@ pub fn admit_by(scope: &Scope, draft: Draft, now: Timestamp, scan: u64) -> Admit
         .expect("a test's draft is admissible")
 }
 
-/// Stores one entry.
+/// Stores an entry at `now`.
 pub async fn put(
     store: &dyn Store,
     scope: &Scope,
@@ -118,13 +118,13 @@ pub async fn put(
     committed
 }
 
-/// Deletes one entry.
+/// Deletes an entry at `at`.
 pub async fn delete(store: &dyn Store, scope: &Scope, name: &str, at: Timestamp) -> Committed {
     let batch = Batch::new(scope.tenant.clone(), at).delete(scope.memory_ref.clone(), id(name));
     store.commit(batch).await.expect("a delete is applied")
 }
 
-/// Everything that is live in the scope at `at`, newest first.
+/// All entries of the scope that are live at `at`, newest first.
 pub async fn all(store: &dyn Store, scope: &Scope, at: &ReadAt) -> Vec<Entry> {
     let page = Page {
         limit: 100_000,
@@ -136,7 +136,7 @@ pub async fn all(store: &dyn Store, scope: &Scope, at: &ReadAt) -> Vec<Entry> {
         .expect("a list is answered")
 }
 
-/// The names of entries.
+/// The ids of entries as texts.
 pub fn names(entries: &[Entry]) -> Vec<&str> {
     entries.iter().map(|e| e.id.as_str()).collect()
 }

@@ -43,7 +43,7 @@ async fn what_does_not_exist_reads_as_empty(store: &dyn Store) {
 
 async fn lists_are_newest_first_and_pages_join_up(store: &dyn Store) {
     let s = scope("reads-pages", "m");
-    // Two entries a millisecond, so that the id has to break ties.
+    // Two entries in each millisecond, so that the id has to break ties.
     for n in 0..20i64 {
         put(
             store,
@@ -72,7 +72,7 @@ async fn lists_are_newest_first_and_pages_join_up(store: &dyn Store) {
             id: last.id.clone(),
         });
         joined.extend(page);
-        // Whatever is written meanwhile is newer than the page: it must not shift what follows.
+        // Entries written meanwhile are newer than the page: they must not shift the next one.
         put(
             store,
             &s,

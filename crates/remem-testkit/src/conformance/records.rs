@@ -1,5 +1,5 @@
-//! Records: named, versioned, apart between tenants and kinds, and only as expected; events without
-//! a change.
+//! Records: named, versioned, separate for each tenant and kind, written only under their
+//! preconditions; events without a change.
 
 use super::{NOON, scope};
 use remem_core::event::FileRef;
@@ -175,7 +175,7 @@ async fn a_record_counts_its_versions_and_begins_anew(store: &dyn Store) {
         [recorded("a", 1)],
         "a free name begins at 1"
     );
-    // Several steps of one batch, and of one group.
+    // Several steps in one batch, and in one group.
     let steps = set(&tenant, "b", Precondition::None, "x").unset(
         RecordKind::File,
         "b".to_owned(),
@@ -224,7 +224,7 @@ async fn a_precondition_that_fails_undoes_the_batch(store: &dyn Store) {
         ),
         (Some((1, "v1".to_owned())), None)
     );
-    // Of two that expect the same version, one is first.
+    // Two commits that expect the same version: one succeeds.
     let (one, two) = tokio::join!(
         store.commit(set(&tenant, "a", Precondition::Version(1), "one")),
         store.commit(set(&tenant, "a", Precondition::Version(1), "two"))

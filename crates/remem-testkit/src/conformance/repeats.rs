@@ -1,5 +1,5 @@
-//! Repeats: the same key and body answer like the first time, another body is refused, other keys
-//! are strangers.
+//! Repeats: the same key and body return the first result, another body is refused, other keys are
+//! independent.
 
 use super::{NOON, admit, all, draft, id, scope};
 use remem_core::{Batch, Idempotency, Rejection, Scope};
@@ -28,7 +28,7 @@ async fn a_repeat_answers_like_the_first_time(store: &dyn Store) {
         .commit(keyed(&s, "first", "put", 1, 1))
         .await
         .expect("stored");
-    // The retry mints a new id; what counts is the one that was stored.
+    // The retry makes a new id; the one that was stored counts.
     let second = store
         .commit(keyed(&s, "second", "put", 1, 1))
         .await

@@ -1,4 +1,4 @@
-//! Runs: each has a log of its own inside the tenant's, gapless from 0, whatever else is written
+//! Runs: each has its own log inside the tenant's, gapless from 0, whatever else is written
 //! meanwhile.
 
 use super::{NOON, admit, draft, id, put, scope};

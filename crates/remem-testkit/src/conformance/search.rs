@@ -13,7 +13,7 @@ pub(super) async fn exercise(store: &dyn Store) {
     actions_that_rest_on_an_entry_are_told(store).await;
 }
 
-/// The hits for these words.
+/// Searches for these words; returns the candidates.
 pub(super) async fn find(
     store: &dyn Store,
     s: &Scope,

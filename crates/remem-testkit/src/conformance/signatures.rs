@@ -1,5 +1,5 @@
-//! Signatures: what consolidation has looked at and what not, and that a signature never outlives
-//! its text.
+//! Signatures: which entries consolidation has looked at, and that a signature never outlives its
+//! text.
 
 use super::memory::Memory;
 use super::{NOON, admit, admit_by, draft, id, in_session, scope};
@@ -210,7 +210,7 @@ async fn a_signature_goes_with_its_text(store: &dyn Store) {
             vec!["rewritten".to_owned()]
         )
     );
-    // What comes back is looked at anew.
+    // A revived entry needs a new signature.
     m.commit(
         m.batch()
             .forget(m.memory_ref(), id("into"))

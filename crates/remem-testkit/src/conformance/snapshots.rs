@@ -1,5 +1,5 @@
-//! Snapshots: what a run reads stays as it was, keeps deleted text only as long as it must, and
-//! never outranks time. And texts that are redacted after they were stored.
+//! Snapshots: a run reads an unchanged state, deleted text is kept only as long as a snapshot needs
+//! it, and never beyond its expiry. And texts that are redacted after they were stored.
 
 use super::runs::run;
 use super::{NOON, admit, all, delete, draft, id, names, put, scope};
@@ -249,7 +249,7 @@ async fn text_goes_when_the_last_reader_has_gone(store: &dyn Store) {
             .expect("read")
             .contains(&s.tenant)
     );
-    // A run that began after the end does not keep it.
+    // A run that began after the removal does not keep the text.
     hold(store, &s, "run_3").await;
     release(store, &s, "run_2").await;
     assert!(
@@ -305,7 +305,8 @@ async fn a_hold_after_a_release_is_a_new_one(store: &dyn Store) {
         first,
         "what is held stays"
     );
-    // What ends with the commit that the snapshot is of, is no part of it: nobody has to wait.
+    // An entry that is removed by the commit that the snapshot is taken at is not part of it: its
+    // text need not wait.
     let batch = Batch::new(s.tenant.clone(), NOON)
         .in_run(run("run_1"))
         .release()

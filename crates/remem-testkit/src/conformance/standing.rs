@@ -1,5 +1,5 @@
-//! Entries that stand for others: what is kept and for how long, what forgetting takes, what comes
-//! back.
+//! Entries that replace others: which texts are kept and for how long, what forgetting erases, what
+//! comes back.
 
 use super::memory::{Memory, about};
 use super::runs::run;
@@ -439,7 +439,7 @@ async fn reviving_is_for_what_was_merged_into_nothing(store: &dyn Store) {
         (EntryState::Live, None, 1)
     );
     assert_eq!(m.revive("a").await, Outcome::Nothing, "it is there");
-    // It can go again, and does not come back for the reason of the first time.
+    // It can be merged again, and does not come back for the reason of the first time.
     m.retire("a", Reason::Merged, "c").await;
     assert_eq!(
         (m.revive("a").await, m.lineage("c").await.support),
@@ -559,7 +559,7 @@ async fn a_revived_entry_still_ends(store: &dyn Store) {
     m.sound().await;
 }
 
-/// Batches that wait share a transaction; each must see what the ones before it did.
+/// Batches that wait share a transaction; each must see the effects of the ones before it.
 async fn a_group_is_applied_in_order(store: &dyn Store) {
     let m = Memory::new(store, "standing-group");
     m.put(&["a", "b", "c", "d", "e", "x", "y"]).await;
@@ -567,7 +567,7 @@ async fn a_group_is_applied_in_order(store: &dyn Store) {
     let retire = |name: &str, reason, by: &str| m.batch().retire(of(), id(name), reason, id(by));
     let batches = vec![
         m.batch(),
-        // One that is merged, goes on, comes back and goes again.
+        // An entry that is merged, survives, comes back and is merged again.
         retire("a", Reason::Merged, "b"),
         retire("b", Reason::Merged, "c"),
         m.batch().sign(of(), id("c"), 1, vec![1]),
@@ -577,12 +577,12 @@ async fn a_group_is_applied_in_order(store: &dyn Store) {
         m.batch()
             .sign(of(), id("d"), 1, vec![1])
             .sign(of(), id("a"), 1, vec![1]),
-        // One that stands for another and is deleted: that one is let go, not merged any more.
+        // An entry that replaced another is deleted: the other one is no longer merged but deleted.
         retire("x", Reason::Merged, "y"),
         m.batch().delete(of(), id("y")),
         m.batch().revive(of(), id("x")),
         m.batch().erase(of(), id("x")),
-        // New, and at once another's.
+        // A new entry that is merged into another at once.
         m.batch()
             .put(id("new"), admit(&m.s, draft("word new"), NOON))
             .retire(of(), id("e"), Reason::Compacted, id("new")),

@@ -1,4 +1,5 @@
-//! Records that are found by more than their names, what they go with, and what is under review.
+//! Records that are found by due time, topic or source, that follow their source, and that are
+//! under review.
 
 use super::{NOON, admit, delete, draft, id, put, scope};
 use remem_core::event::FileRef;
@@ -226,7 +227,7 @@ async fn a_record_follows_what_stands_for_its_source(store: &dyn Store) {
         .commit(set(&s, "r", Precondition::Absent, from(&s, "a", 7, "t")))
         .await
         .expect("written");
-    // Two steps in one batch: what follows once follows again.
+    // Two steps in one batch: a record that moved once moves again.
     let retire = Batch::new(s.tenant.clone(), NOON).retire(
         s.memory_ref.clone(),
         id("a"),
@@ -247,7 +248,7 @@ async fn a_record_follows_what_stands_for_its_source(store: &dyn Store) {
         (from(&s, "c", 7, "t"), 1),
         "nobody who waits for it is disturbed"
     );
-    // One step, with which the text of the source goes at once: the record has left it before.
+    // One step that erases the text of the source at once: the record has moved before.
     put(store, &s, "gist", draft("gist"), NOON).await;
     let compact = Batch::new(s.tenant.clone(), NOON).retire(
         s.memory_ref.clone(),
@@ -387,8 +388,8 @@ async fn nothing_is_tied_to_what_has_ended(store: &dyn Store) {
     );
 }
 
-/// Commits that arrive together may share a transaction: the later one still sees what the earlier
-/// one did.
+/// Commits that arrive together may share a transaction: the later one still sees the effects of
+/// the earlier one.
 async fn one_group_sees_its_own_ends(store: &dyn Store) {
     let s = scope("ties-group", "m");
     for round in 0..20 {
@@ -534,7 +535,7 @@ async fn what_is_under_review_is_kept_apart(store: &dyn Store, review: &dyn Revi
         .commit(write("p/2", Precondition::Absent, "other"))
         .await
         .expect("written");
-    // Whoever has a store and no more learns nothing.
+    // The interface `Store` alone gives no access to records under review.
     assert!(
         store
             .record(&s.tenant, RecordKind::Proposal, "p/1")

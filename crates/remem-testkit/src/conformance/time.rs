@@ -1,4 +1,4 @@
-//! Time: entries end at their millisecond, clocks only move forward, and SQL agrees with
+//! Time: entries expire at their millisecond, clocks only move forward, and SQL agrees with
 //! `Entry::is_live`.
 
 use super::{NOON, admit, all, draft, id, names, put, scope};
@@ -121,7 +121,7 @@ async fn a_clock_that_jumps_back_does_not_reorder(store: &dyn Store) {
     assert_eq!(store.head(&s.tenant).await.expect("read").at, NOON);
 }
 
-/// The one SQL fragment and the one Rust function must agree on a random history.
+/// The SQL condition and the Rust function must agree on a random history.
 async fn what_is_listed_is_what_is_live(store: &dyn Store) {
     let s = scope("time-live", "m");
     let mut state = 42u64;
@@ -153,11 +153,15 @@ async fn what_is_listed_is_what_is_live(store: &dyn Store) {
             .expect("stored");
     }
     // At the beginning of time nothing has expired: this is every entry that was not deleted.
-    let kept = all(store, &s, &ReadAt::Now(Timestamp(0))).await;
+    let not_deleted = all(store, &s, &ReadAt::Now(Timestamp(0))).await;
     for ms in (0..130).step_by(7) {
         let at = NOON.plus_ms(ms);
         let listed = all(store, &s, &ReadAt::Now(at)).await;
-        let live: Vec<_> = kept.iter().filter(|e| e.is_live(at)).cloned().collect();
+        let live: Vec<_> = not_deleted
+            .iter()
+            .filter(|e| e.is_live(at))
+            .cloned()
+            .collect();
         assert_eq!(listed, live, "{ms} ms");
     }
 }

@@ -1,5 +1,5 @@
-//! Vectors and neighbours: a direction finds entries as words do, under the same conditions; a
-//! vector goes when its text goes; what stands around an entry is found in the order of `list`.
+//! Vectors and neighbours: a vector finds entries like words do, under the same conditions; it is
+//! deleted with its text; the neighbours of an entry come in the order of `list`.
 
 use super::{NOON, delete, draft, put, scope};
 use remem_core::{Batch, Draft, Embedding, Entry, EntryId, ModelId, Scope};
@@ -19,7 +19,7 @@ pub(super) async fn exercise(store: &dyn Store) {
     vectors_of_another_width_lose_nothing(store).await;
 }
 
-/// A direction between two axes.
+/// A vector at this angle between two axes.
 fn direction(degrees: f32) -> Embedding {
     let mut components = vec![0f32; 384];
     (components[0], components[1]) = (degrees.to_radians().cos(), degrees.to_radians().sin());
@@ -216,7 +216,7 @@ async fn a_vector_goes_with_its_text(store: &dyn Store) {
         names(&near(store, &s, 0.0, &Filter::default(), &ReadAt::Now(NOON)).await),
         ["stays"]
     );
-    // Whoever read the text before it went comes too late.
+    // A vector computed from an earlier text comes too late.
     store
         .commit(
             Batch::new(s.tenant.clone(), NOON)

@@ -1,5 +1,5 @@
-//! Windows and successors, sessions, actions, rules, whose a memory is: what every store keeps to,
-//! whoever asks.
+//! Validity windows and successors, sessions, actions, rules, owners of memories: the behaviour of
+//! every store for every actor.
 
 use super::{NOON, admit, draft, id, in_session, scope};
 use remem_core::{
@@ -157,7 +157,7 @@ async fn a_memory_of_ones_own_is_nobody_elses(store: &dyn Store) {
     }
 }
 
-/// Whoever forgets to look must not get through: the store looks, too.
+/// A caller's missing check must not matter: the store checks as well.
 async fn nobody_writes_into_another_users_memory(store: &dyn Store) {
     let own = scope("own2", "~ada/ops").acting(user("ada"));
     commit(
@@ -218,7 +218,7 @@ async fn an_answer_gives_way_and_stays_as_history(store: &dyn Store) {
             admit(&s, fact("it is blue", "colour", 50, None), NOON),
         );
     assert_eq!(commit(store, next).await.outcomes[0], Outcome::Removed);
-    // Older than both, and heard of last: born closed.
+    // Older than both, and written last: already over when it is written.
     commit(
         store,
         batch(&s, 60).put(
@@ -264,7 +264,7 @@ async fn an_answer_gives_way_and_stays_as_history(store: &dyn Store) {
     assert_eq!(history[1].ended_at, Some(NOON.plus_ms(50)));
     assert_eq!(history[1].entry.facets.invalid_at, Some(NOON.plus_ms(50)));
     assert_eq!(history[1].entry.content, "it is red", "both are kept");
-    // Heard of later still: it was grey from 20 on, until it was blue.
+    // Written even later: the colour was grey from 20 on, until it was blue.
     let between = batch(&s, 65)
         .close(
             s.memory_ref.clone(),
@@ -304,8 +304,8 @@ async fn two_answers_at_once_are_a_race(store: &dyn Store) {
         .commit(batch(&s, 1).put(id("b"), admit(&s, fact("two", "q", 1, None), NOON)))
         .await;
     assert!(matches!(second, Err(StoreError::Conflict)), "{second:?}");
-    // Windows that only touch, and empty ones, do not overlap; another memory or question is
-    // another matter.
+    // Windows that only touch, and empty ones, do not overlap; another memory or slot is
+    // independent.
     let other = scope("race", "n");
     for (s, name, draft) in [
         (&s, "before", fact("zero", "q", -9, Some(0))),
@@ -319,7 +319,7 @@ async fn two_answers_at_once_are_a_race(store: &dyn Store) {
         names(store, &s, &ReadAt::Now(NOON.plus_ms(9))).await,
         ["a", "else"]
     );
-    // Of two that come together one is first, and its neighbours are none the worse.
+    // Of two that come together one is stored, and the others of their group are not affected.
     let x = fact("x", "both", 0, None);
     let y = fact("y", "both", 0, None);
     let (a, b, c) = tokio::join!(
@@ -365,7 +365,7 @@ async fn a_snapshot_knows_nothing_of_what_was_closed_since(store: &dyn Store) {
     .await;
     let run = RunId::parse("run_1").expect("a name");
     let held = commit(store, batch(&s, 10).in_run(run.clone()).hold()).await;
-    // Said to have been untrue since before the run began.
+    // Closed as untrue since a time before the run began.
     let next = batch(&s, 20)
         .close(
             s.memory_ref.clone(),
@@ -433,7 +433,7 @@ async fn one_way_to_do_a_thing(store: &dyn Store) {
     );
 }
 
-/// Even within one batch.
+/// The same within one batch.
 async fn what_gave_way_goes_with_what_took_its_place(store: &dyn Store) {
     let s = scope("habits-that-go", "m");
     let put = |batch: Batch, name: &str| batch.put(id(name), admit(&s, habit(name, name), NOON));
@@ -457,7 +457,7 @@ async fn what_gave_way_goes_with_what_took_its_place(store: &dyn Store) {
     );
 }
 
-/// What actions are called and what rules say can be replaced, if it is there as it was read.
+/// Names of actions and texts of rules can be replaced, if they are stored as they were read.
 async fn words_beside_entries_lose_secrets(store: &dyn Store, s: &Scope) {
     let text = |action: &str, reference: &str| ActionText {
         action: action.into(),
@@ -908,7 +908,7 @@ async fn no_memory_restates_a_rule(store: &dyn Store) {
     ] {
         commit(store, batch(&s, 2).put(id(name), admit(&s, draft, NOON))).await;
     }
-    // Its neighbours in a group are none the worse.
+    // The other batches of its group are not affected.
     let (bad, good) = tokio::join!(
         store.commit(batch(&s, 3).put(
             id("bad"),

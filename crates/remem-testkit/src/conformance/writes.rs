@@ -1,4 +1,4 @@
-//! Writes: what is put is there, what is deleted is gone, a batch is all or nothing.
+//! Writes: a stored entry can be read, a deleted one cannot, a batch is all or nothing.
 
 use super::{NOON, admit, all, delete, draft, id, names, put, scope};
 use remem_core::{Batch, Draft, Origin, PrincipalId, Revision, Timestamp};
@@ -164,8 +164,8 @@ async fn a_batch_is_all_or_nothing(store: &dyn Store) {
         "one batch is one revision"
     );
     assert_eq!(all(store, &s, &ReadAt::Now(NOON)).await.len(), 1_001);
-    // A batch that breaks a constraint of the store fails alone: its neighbours in the group are
-    // stored.
+    // A batch that violates a constraint of the store fails alone: the other batches of its group
+    // are stored.
     let clash = Batch::new(s.tenant.clone(), NOON)
         .put(id("kept"), admit(&s, draft("second of that name"), NOON));
     let fine = Batch::new(s.tenant.clone(), NOON).put(id("neighbour"), admit(&s, draft("x"), NOON));

@@ -1,4 +1,4 @@
-//! Hands every call of the `Store` on to the store behind, unless it is one that fails.
+//! Forwards every call of the `Store` to the store behind, unless the call is one that fails.
 
 use super::{Fault, FaultStore, injected, unpoisoned};
 use async_trait::async_trait;

@@ -1,6 +1,6 @@
 //! A store in front of another one that fails on purpose: at one call, from one call on as if the
 //! process had died there, or at random from a seed; before a commit took effect or after it. It
-//! also counts what is read and lets a test act right before each commit.
+//! also counts the texts that are read and lets a test act right before each commit.
 
 mod delegate;
 #[cfg(test)]
@@ -15,7 +15,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 type Hook = Arc<dyn Fn(Batch) -> Pin<Box<dyn Future<Output = ()> + Send>> + Send + Sync>;
 
-/// A store that fails as a test tells it to.
+/// A store that fails on demand of a test.
 pub struct FaultStore {
     inner: Arc<dyn Store>,
     faults: Mutex<Faults>,
@@ -50,7 +50,7 @@ fn injected() -> StoreError {
 }
 
 impl FaultStore {
-    /// A store in front of another one. Every call works until a test says otherwise.
+    /// Puts a store in front of another one. Every call works until a test says otherwise.
     #[must_use]
     pub fn new(inner: Arc<dyn Store>) -> FaultStore {
         let faults = Faults {
@@ -67,8 +67,8 @@ impl FaultStore {
         }
     }
 
-    /// A store of which about `faults_in_256` of 256 calls fail, in an order that `seed`
-    /// determines. A commit fails before it took effect or after it.
+    /// Puts a store in front of another one, of which about `faults_in_256` of 256 calls fail, in
+    /// an order that `seed` determines. A commit fails before it took effect or after it.
     #[must_use]
     pub fn failing(inner: Arc<dyn Store>, seed: u64, faults_in_256: u8) -> FaultStore {
         let store = FaultStore::new(inner);
@@ -80,20 +80,20 @@ impl FaultStore {
         store
     }
 
-    /// The call of this number, counted from now and from zero, fails; the others work. `after`: if
-    /// it is a commit, it takes effect all the same.
+    /// Lets the call of this number, counted from now and from zero, fail; the others work.
+    /// `after`: if it is a commit, it takes effect all the same.
     pub fn fail_at(&self, call: u64, after: bool) {
         self.plan(Plan::FailOnce { at: call, after });
     }
 
-    /// The call of this number, counted from now and from zero, and every one after it fails, as if
-    /// the process had died there. `after`: if that call is a commit, it takes effect, but nobody
-    /// hears of it.
+    /// Lets the call of this number, counted from now and from zero, and every one after it fail,
+    /// as if the process had died there. `after`: if that call is a commit, it takes effect, but
+    /// its caller gets no answer.
     pub fn crash_at(&self, call: u64, after: bool) {
         self.plan(Plan::Crash { at: call, after });
     }
 
-    /// Every call works again, like in the next process.
+    /// Lets every call work again, like after a restart of the process.
     pub fn restart(&self) {
         self.plan(Plan::Work);
     }
@@ -104,29 +104,29 @@ impl FaultStore {
         matches!(faults.plan, Plan::Crash { at, .. } if faults.calls > at)
     }
 
-    /// How many calls failed so far: a test that injects nothing proves nothing.
+    /// The number of calls that failed so far: a test that injects nothing proves nothing.
     pub fn injected(&self) -> u64 {
         self.faults().injected
     }
 
-    /// The store behind this one, to see what really happened.
+    /// The store behind this one, to see its real state.
     pub fn inner(&self) -> &Arc<dyn Store> {
         &self.inner
     }
 
-    /// How many entries a consolidation was given with their text since the last time somebody
-    /// asked.
+    /// The number of entries that consolidation read with their texts since the last call of this
+    /// function.
     pub fn take_texts_read(&self) -> u64 {
         self.texts_read.swap(0, Ordering::SeqCst)
     }
 
-    /// From now on everybody gets every lease, and no commit is fenced off: for what must be safe
-    /// without leases.
+    /// Grants every lease from now on, and lets no commit be fenced off: for tests of what must be
+    /// safe without leases.
     pub fn ignore_leases(&self) {
         self.ignore_leases.store(true, Ordering::SeqCst);
     }
 
-    /// What happens right before each commit from now on.
+    /// Sets a function that runs right before each commit from now on.
     pub fn before_each_commit(
         &self,
         hook: impl Fn(Batch) -> Pin<Box<dyn Future<Output = ()> + Send>> + Send + Sync + 'static,
@@ -134,7 +134,7 @@ impl FaultStore {
         *unpoisoned(&self.before_commit) = Some(Arc::new(hook));
     }
 
-    /// Nothing happens before commits any more.
+    /// Removes the function that runs before commits.
     pub fn clear_hook(&self) {
         *unpoisoned(&self.before_commit) = None;
     }
@@ -149,7 +149,7 @@ impl FaultStore {
         unpoisoned(&self.faults)
     }
 
-    /// Counts a call and decides what becomes of it.
+    /// Counts a call and decides whether it fails.
     fn count(&self) -> Fault {
         let mut faults = self.faults();
         let call = faults.calls;
@@ -191,7 +191,8 @@ impl Fault {
     }
 }
 
-/// A test that panicked while it held the lock has failed already; the others go on.
+/// Locks a mutex even if a test panicked while it held the lock: that test has failed already, and
+/// the others continue.
 fn unpoisoned<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

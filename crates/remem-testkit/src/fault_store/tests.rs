@@ -1,4 +1,4 @@
-//! The faults come when they were planned, and leave behind what they say.
+//! The faults come when they were planned, and have the effects that were planned.
 
 use super::FaultStore;
 use crate::conformance::{NOON, admit, all, draft, id, scope};
@@ -25,7 +25,7 @@ async fn stored(store: &FaultStore) -> usize {
 
 #[tokio::test]
 async fn a_crash_lasts_until_the_restart() {
-    for (after, kept) in [(false, 1), (true, 2)] {
+    for (after, expected) in [(false, 1), (true, 2)] {
         let store = quiet();
         store.crash_at(1, after);
         put(&store, "a").await.unwrap();
@@ -33,7 +33,7 @@ async fn a_crash_lasts_until_the_restart() {
         put(&store, "b").await.unwrap_err();
         put(&store, "c").await.unwrap_err();
         assert!(store.has_crashed());
-        assert_eq!(stored(&store).await, kept);
+        assert_eq!(stored(&store).await, expected);
         assert_eq!(store.injected(), 2);
         store.restart();
         put(&store, "d").await.unwrap();
@@ -42,13 +42,13 @@ async fn a_crash_lasts_until_the_restart() {
 
 #[tokio::test]
 async fn one_failure_is_one() {
-    for (after, kept) in [(false, 2), (true, 3)] {
+    for (after, expected) in [(false, 2), (true, 3)] {
         let store = quiet();
         store.fail_at(1, after);
         put(&store, "a").await.unwrap();
         put(&store, "b").await.unwrap_err();
         put(&store, "c").await.unwrap();
-        assert_eq!(stored(&store).await, kept);
+        assert_eq!(stored(&store).await, expected);
     }
 }
 

@@ -1,4 +1,4 @@
-//! Calls of a server in process, and what they answer.
+//! Sends requests to a server in the test's own process.
 
 use super::TestServer;
 use axum::body::Body;
@@ -7,24 +7,21 @@ use http_body_util::BodyExt;
 use serde_json::Value;
 use tower::ServiceExt;
 
-/// A whole response.
+/// A complete response of the server.
 pub struct TestResponse {
-    /// The status.
     pub status: StatusCode,
-    /// The headers.
     pub headers: HeaderMap,
-    /// The body.
     pub bytes: Vec<u8>,
 }
 
 impl TestResponse {
-    /// The body as JSON; null if it is none.
+    /// The body as JSON; null if it is not JSON.
     #[must_use]
     pub fn json(&self) -> Value {
         serde_json::from_slice(&self.bytes).unwrap_or(Value::Null)
     }
 
-    /// The code of an error.
+    /// The error code in the body.
     #[must_use]
     pub fn code(&self) -> String {
         self.json()["error"].as_str().unwrap_or_default().to_owned()
@@ -49,7 +46,7 @@ impl TestServer {
         }
     }
 
-    /// A call with a key; headers as pairs.
+    /// Sends a request with a key; headers as pairs.
     pub async fn call(
         &self,
         key: &str,
@@ -68,7 +65,7 @@ impl TestServer {
         self.send(request.body(body.into()).unwrap()).await
     }
 
-    /// Reads with the first key.
+    /// Sends a GET request with the first key.
     pub async fn get(&self, path: &str) -> TestResponse {
         self.call("key-of-a", "GET", path, &[], "").await
     }
@@ -79,7 +76,7 @@ impl TestServer {
             .await
     }
 
-    /// Installs a workflow.
+    /// Installs a workflow with these nodes.
     pub async fn install(&self, id: &str, nodes: Value) {
         let definition = serde_json::json!({"id": id, "nodes": nodes}).to_string();
         let path = format!("/v1/host/remembrancer/workflows/{id}");
@@ -87,14 +84,14 @@ impl TestServer {
         assert!(put.status.is_success(), "{}", put.json());
     }
 
-    /// Starts a run; answers its name.
+    /// Starts a run; returns its id.
     pub async fn start(&self, body: Value) -> String {
         let created = self.post("/v1/runs", body).await;
         assert_eq!(created.status, StatusCode::CREATED, "{}", created.json());
         created.json()["runId"].as_str().unwrap().to_owned()
     }
 
-    /// Waits for a run's end; answers its events.
+    /// Waits for the end of a run; returns its events.
     pub async fn ended(&self, id: &str) -> Vec<Value> {
         for _ in 0..200 {
             let page = self.get(&format!("/v1/runs/{id}/events/poll")).await.json();
@@ -110,7 +107,7 @@ impl TestServer {
         panic!("the run {id} does not end");
     }
 
-    /// Runs to the end; answers the run's name and state.
+    /// Runs a workflow to its end; returns the run's id and state.
     pub async fn run(&self, body: Value) -> (String, Value) {
         let id = self.start(body).await;
         self.ended(&id).await;
@@ -118,7 +115,7 @@ impl TestServer {
         (id, state)
     }
 
-    /// Deletes with the first key.
+    /// Sends a DELETE request with the first key.
     pub async fn delete(&self, path: &str) -> TestResponse {
         self.call("key-of-a", "DELETE", path, &[], "").await
     }

@@ -1,5 +1,5 @@
-//! A host in process behind its real routes: real engine and store, a clock that tests set, names
-//! that count up.
+//! A server in the test's own process with its real routes: real engine and store, a clock that
+//! tests set, ids that count up.
 
 mod client;
 
@@ -20,9 +20,9 @@ use remem_store::Store;
 use std::sync::Arc;
 use tokio::sync::watch;
 
-/// Where the endpoints of memories are.
+/// The path prefix of the memory endpoints.
 pub const MEMORY: &str = "/v1/host/remembrancer/memory";
-/// The secret of the host that conformance checks look for.
+/// The host's secret that conformance checks search for in all outputs.
 pub const CANARY: &str = "canary-of-the-vault-7391";
 /// A workflow that does nothing.
 pub const NOOP: &str = r#"{"id": "conformance-noop", "nodes": [{"id": "noop", "typeId": "core.noop", "config": {"summary": true}}]}"#;
@@ -31,7 +31,7 @@ fn workflow(text: &str) -> Workflow {
     Workflow::parse(serde_json::from_str(text).unwrap()).unwrap()
 }
 
-/// What the host of most tests has.
+/// The features of the server in most tests.
 const FACTS: Facts = Facts {
     durable: true,
     writable: true,
@@ -52,7 +52,7 @@ const FACTS: Facts = Facts {
     scheduling: true,
 };
 
-/// What a test's host is made of.
+/// The parameters of a test's server.
 struct Setup<'a> {
     policy: Policy,
     secrets: Vec<(&'a str, &'a str)>,
@@ -81,31 +81,31 @@ impl Default for Setup<'_> {
     }
 }
 
-/// A host with its routes, and a client of it.
+/// A server with its routes, and a client of it.
 pub struct TestServer {
-    /// What it stands on: a second server on the same is a restart, or another node.
+    /// The environment: a second server on the same one is a restart, or another node.
     pub env: TestEnv,
-    /// The process.
+    /// The engine behind the routes.
     pub engine: Arc<Engine>,
-    /// Its store.
+    /// The store of its environment.
     pub store: Arc<dyn Store>,
-    /// Its time.
+    /// The clock of its environment.
     pub clock: Arc<FixedClock>,
-    /// What it posted to webhooks.
+    /// The requests that it posted to webhooks.
     pub post: Arc<RecordedPost>,
-    /// Its routes.
+    /// The routes that calls go to.
     pub router: Router,
-    /// Tells it to stop.
+    /// Set to true, it makes the server stop.
     pub stop: watch::Sender<bool>,
 }
 
 impl TestServer {
-    /// As most tests need it.
+    /// Starts a server as most tests need it.
     pub async fn new() -> TestServer {
         TestServer::with_policy(Policy::default(), vec![]).await
     }
 
-    /// With the seams, a few workflows and the test secret.
+    /// Starts one with the test seams, a workflow and the test secret.
     pub async fn with_seams() -> TestServer {
         TestServer::build(
             TestEnv::new().await,
@@ -117,7 +117,7 @@ impl TestServer {
         .await
     }
 
-    /// With a model that makes vectors, and what the facts then say.
+    /// Starts one with a model that makes vectors, and the features that follow.
     pub async fn with_embedder(embedder: Arc<dyn Embedder>) -> TestServer {
         let facts = Facts {
             semantic: true,
@@ -134,7 +134,7 @@ impl TestServer {
         .await
     }
 
-    /// Where applying a proposal takes so many approvals.
+    /// Starts one where applying a proposal takes so many approvals.
     pub async fn with_approval_gate(quorum: u32) -> TestServer {
         let proposals = Settings {
             activation: Activation::ApprovalGate,
@@ -151,12 +151,12 @@ impl TestServer {
         .await
     }
 
-    /// With other limits, and secrets of the host.
+    /// Starts one with another policy, and secrets of the host.
     pub async fn with_policy(policy: Policy, secrets: Vec<(&str, &str)>) -> TestServer {
         TestServer::with_facts(policy, secrets, FACTS, vec![]).await
     }
 
-    /// A host that has what the facts say, and agents of its own.
+    /// Starts one with the given features and agents.
     pub async fn with_facts(
         policy: Policy,
         secrets: Vec<(&str, &str)>,
@@ -176,7 +176,7 @@ impl TestServer {
         .await
     }
 
-    /// On an environment that another server stood on.
+    /// Starts one in an environment that another server was started in.
     pub async fn on(
         env: TestEnv,
         policy: Policy,
@@ -245,7 +245,7 @@ impl TestServer {
         host
     }
 
-    /// Adds a key with that text.
+    /// Adds a key whose secret is `text`.
     pub async fn key(&self, tenant: &str, text: &str, permissions: &[Permission]) {
         let tenant = TenantId::parse(tenant).unwrap();
         let request = KeyRequest {
@@ -259,7 +259,7 @@ impl TestServer {
         self.engine.add_key(text, request).await.unwrap();
     }
 
-    /// A key of a user of tenant `a`; its text is the user's name.
+    /// Adds a key of a user of tenant `a`; its secret is the user's name.
     pub async fn user(&self, name: &str) {
         let tenant = TenantId::parse("a").unwrap();
         let principal = PrincipalId::parse(name);

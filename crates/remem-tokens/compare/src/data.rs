@@ -7,7 +7,7 @@ use std::fmt::Write;
 
 const FOLDER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../data");
 
-/// Classes by the sets that their characters are in. The first that matches counts.
+/// The classes, by the sets that their characters are in. The first that matches counts.
 const CLASSES: [(&str, &str); 7] = [
     ("upper", r"^[\p{Lu}\p{Lt}]$"),
     ("lower", r"^\p{Ll}$"),
@@ -18,7 +18,7 @@ const CLASSES: [(&str, &str); 7] = [
     ("blank", r"^\s$"),
 ];
 
-/// Writes both files.
+/// Writes the vocabulary and the classes to their files.
 pub fn write() {
     std::fs::write(format!("{FOLDER}/o200k_base.tokens"), tokens()).expect("the vocabulary");
     std::fs::write(format!("{FOLDER}/o200k_base.classes"), classes()).expect("the classes");

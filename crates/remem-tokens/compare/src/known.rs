@@ -3,15 +3,16 @@
 mod texts;
 
 use bpe_openai::o200k_base;
-use remem_tokens_compare::random::{KINDS, Random};
+use remem_tokens_compare::random::{KINDS, SplitMix};
 use serde_json::json;
 
 const FILE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../tests/it/known.jsonl");
 
-/// Random texts of each kind, besides those that are written down.
+/// The number of random texts of each kind, beside the fixed ones.
 const RANDOM: usize = 40;
 
-/// A line for each text: the text, how many times it is repeated, and the tokens of all of it.
+/// Writes a line for each text: the text, the number of its repetitions, and the tokens of all of
+/// it.
 pub fn write() {
     let mut lines = String::new();
     for (text, times) in all() {
@@ -36,7 +37,8 @@ fn all() -> Vec<(String, usize)> {
     for unit in ["x", " ", "日", "etaoinshrdlu", "=-"] {
         all.push((unit.to_owned(), 300_000));
     }
-    // The contractions, and what is almost one, in all cases and before all kinds of characters.
+    // The contractions, and texts that are almost one, in all cases and before all kinds of
+    // characters.
     for ending in [
         "s", "S", "ſ", "t", "re", "rE", "RE", "ve", "m", "ll", "Ll", "LL", "d", "x", "l",
     ] {
@@ -44,7 +46,7 @@ fn all() -> Vec<(String, usize)> {
             all.push((format!("{word}'{ending}y {word}’{ending} '{ending}"), 1));
         }
     }
-    let mut random = Random(200_000);
+    let mut random = SplitMix(200_000);
     for (_, make) in KINDS {
         for length in 1..=RANDOM {
             all.push((make(&mut random, 2 * length), 1));

@@ -1,7 +1,7 @@
-//! What the programs of this package share: random texts, and a report of memory.
+//! The shared parts of the programs of this package: random texts, and a report of memory.
 //!
 //! The package compares `remem-tokens` with a reference, bpe-openai, and makes the data that
-//! `remem-tokens` carries. It may be as slow to build as it likes; nothing depends on it.
+//! `remem-tokens` contains. Its build time does not matter; nothing depends on it.
 #![allow(
     clippy::disallowed_methods,
     reason = "the package measures, as the benchmarks do"
@@ -28,7 +28,7 @@ pub fn report(name: &str, count: impl Fn(&str) -> usize) {
     );
 }
 
-/// The resident memory of this process in kB, where the system tells it.
+/// The resident memory of this process in kB; 0 if the system does not report it.
 fn resident() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));

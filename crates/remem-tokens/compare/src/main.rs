@@ -14,11 +14,11 @@ mod data;
 mod known;
 
 use bpe_openai::o200k_base;
-use remem_tokens_compare::random::{KINDS, Random};
+use remem_tokens_compare::random::{KINDS, SplitMix};
 use std::sync::LazyLock;
 use std::time::Instant;
 
-/// When the program began to measure.
+/// The instant at which the program began to measure.
 static BEGUN: LazyLock<Instant> = LazyLock::new(Instant::now);
 
 fn main() {
@@ -48,7 +48,7 @@ fn compare(arguments: &[String]) {
         );
     }
     for (seed, (name, make)) in KINDS.into_iter().enumerate() {
-        let mut random = Random(seed as u64);
+        let mut random = SplitMix(seed as u64);
         let mut left = megabytes * 1_000_000 / KINDS.len();
         let texts = std::iter::from_fn(|| {
             if left == 0 {
@@ -88,15 +88,15 @@ fn row(name: &str, texts: impl Iterator<Item = String>) {
     assert_eq!(differences, 0, "the counts differ");
 }
 
-/// The counts of texts, and the seconds they took.
+/// The counts of texts, and the seconds that they took.
 fn timed(texts: &[String], count: impl Fn(&str) -> usize) -> (Vec<usize>, f64) {
     let begun = processor_time();
     let counts = texts.iter().map(|text| count(text)).collect();
     (counts, processor_time() - begun)
 }
 
-/// The seconds that this thread has run, which other programs on the machine do not change; where
-/// the system does not tell them, the seconds of the clock.
+/// The processor time of this thread in seconds, which other programs on the machine do not change;
+/// wall-clock seconds if the system does not report it.
 fn processor_time() -> f64 {
     let schedule = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
     let nanoseconds: Option<f64> = schedule.split(' ').next().and_then(|n| n.parse().ok());

@@ -2,10 +2,10 @@
 
 use bpe_openai::o200k_base;
 
-/// A splitmix64 generator.
-pub struct Random(pub u64);
+/// A splitmix64 generator of random numbers.
+pub struct SplitMix(pub u64);
 
-impl Random {
+impl SplitMix {
     fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
         let mut value = self.0;
@@ -29,11 +29,11 @@ impl Random {
     }
 }
 
-/// A way to make a text of about so many bytes.
-pub type Kind = fn(&mut Random, usize) -> String;
+/// A function that makes a text of about the given number of bytes.
+pub type TextMaker = fn(&mut SplitMix, usize) -> String;
 
-/// All kinds of texts, with their names.
-pub const KINDS: [(&str, Kind); 8] = [
+/// All kinds of random texts, with their names.
+pub const KINDS: [(&str, TextMaker); 8] = [
     ("random bytes, read as UTF-8", bytes),
     ("random code points", code_points),
     ("characters around blocks of scripts", scripts),
@@ -44,7 +44,7 @@ pub const KINDS: [(&str, Kind); 8] = [
     ("random letters without a space", letters),
 ];
 
-fn bytes(random: &mut Random, length: usize) -> String {
+fn bytes(random: &mut SplitMix, length: usize) -> String {
     let bytes: Vec<u8> = (0..length).map(|_| random.next() as u8).collect();
     String::from_utf8_lossy(&bytes).into_owned()
 }
@@ -57,7 +57,7 @@ fn filled(length: usize, mut add: impl FnMut(&mut String)) -> String {
     text
 }
 
-fn code_points(random: &mut Random, length: usize) -> String {
+fn code_points(random: &mut SplitMix, length: usize) -> String {
     let bounds = [0x80, 0x800, 0x3000, 0x1_0000, 0x2_0000, 0x11_0000];
     filled(length, |text| {
         let bound = random.pick(&bounds);
@@ -67,7 +67,7 @@ fn code_points(random: &mut Random, length: usize) -> String {
 
 /// Stays within a few neighbouring characters for a while, as writing does, with a space or a digit
 /// now and then.
-fn scripts(random: &mut Random, length: usize) -> String {
+fn scripts(random: &mut SplitMix, length: usize) -> String {
     filled(length, |text| {
         let first = random.below(0x2_0000) as u32;
         for _ in 0..random.below(30) {
@@ -78,7 +78,7 @@ fn scripts(random: &mut Random, length: usize) -> String {
     })
 }
 
-fn vocabulary(random: &mut Random, length: usize) -> String {
+fn vocabulary(random: &mut SplitMix, length: usize) -> String {
     let tokens = &o200k_base().bpe;
     let mut bytes = Vec::new();
     while bytes.len() < length {
@@ -89,7 +89,7 @@ fn vocabulary(random: &mut Random, length: usize) -> String {
 }
 
 /// Tokens cut short and glued together, so that they are merged in unusual ways.
-fn broken_vocabulary(random: &mut Random, length: usize) -> String {
+fn broken_vocabulary(random: &mut SplitMix, length: usize) -> String {
     let tokens = &o200k_base().bpe;
     filled(length, |text| {
         let token = tokens.token_bytes(random.below(tokens.num_tokens()) as u32);
@@ -100,7 +100,7 @@ fn broken_vocabulary(random: &mut Random, length: usize) -> String {
     })
 }
 
-fn pattern(random: &mut Random, length: usize) -> String {
+fn pattern(random: &mut SplitMix, length: usize) -> String {
     const CHARACTERS: [&str; 40] = [
         "a", "b", "S", "T", "LL", "ll", "re", "Ve", "m", "D", "ſ", "K", "ǅ", "ʰ", "ª", "日", "か",
         "\u{301}", "\u{93e}", "\u{fe0f}", "1", "23", "½", "Ⅷ", " ", " ", "  ", "\n", "\r\n", "\r",
@@ -109,7 +109,7 @@ fn pattern(random: &mut Random, length: usize) -> String {
     filled(length, |text| text.push_str(random.pick(&CHARACTERS)))
 }
 
-fn repetitions(random: &mut Random, length: usize) -> String {
+fn repetitions(random: &mut SplitMix, length: usize) -> String {
     let tokens = &o200k_base().bpe;
     filled(length, |text| {
         let token = tokens.token_bytes(random.below(tokens.num_tokens()) as u32);
@@ -119,7 +119,7 @@ fn repetitions(random: &mut Random, length: usize) -> String {
     })
 }
 
-fn letters(random: &mut Random, length: usize) -> String {
+fn letters(random: &mut SplitMix, length: usize) -> String {
     let alphabets = [
         &b"ab"[..],
         b"etaoinshrdlu",

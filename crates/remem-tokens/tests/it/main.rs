@@ -1,9 +1,9 @@
-//! Texts whose counts are known from another implementation of the encoding. `compare known` writes
-//! the file.
+//! Texts with counts that are known from another implementation of the encoding. `compare known`
+//! writes the file.
 
 use serde_json::Value;
 
-/// A line is a text, how many times it is repeated, and the tokens of all of it.
+/// Each line is a text, the number of its repetitions, and the number of tokens of all of it.
 #[test]
 fn counts_are_those_of_the_reference() {
     let lines = include_str!("known.jsonl").lines();

@@ -1,4 +1,4 @@
-//! `remem agent`: install, list, show and remove agents.
+//! `remem agent`: installs, lists, shows and removes agents.
 
 use super::door;
 use crate::cli::{Agent, Global};
@@ -74,12 +74,12 @@ async fn install(global: &Global, file: &Path) -> anyhow::Result<()> {
 
 fn show(agent: &AgentInventoryEntry) {
     let memory = agent.memory_shape.unwrap_or_default();
-    let asked = [
+    let dimensions = [
         ("scratchpad", memory.scratchpad),
         ("conversation", memory.conversation),
         ("long-term", memory.long_term),
     ];
-    let asked: Vec<&str> = asked
+    let dimensions: Vec<&str> = dimensions
         .into_iter()
         .filter(|(_, on)| *on)
         .map(|(name, _)| name)
@@ -92,7 +92,7 @@ fn show(agent: &AgentInventoryEntry) {
         ("model class", agent.model_class.clone()),
         ("pack", pack(agent)),
         ("tools", agent.tool_allowlist.join(", ")),
-        ("memory", asked.join(", ")),
+        ("memory", dimensions.join(", ")),
         (
             "threshold",
             agent
@@ -111,6 +111,7 @@ fn pack(agent: &AgentInventoryEntry) -> String {
     output::preview(&format!("{} {}", agent.pack_name, agent.pack_version), 60)
 }
 
+/// Returns the tools and kinds of memory that the agent asks for and this host does not provide.
 fn lacks(agent: &AgentInventoryEntry) -> String {
     agent
         .degraded

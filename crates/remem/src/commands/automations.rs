@@ -1,4 +1,4 @@
-//! `remem automation`: list, show, set, pause, resume and remove automations.
+//! `remem automation`: lists, shows, sets, pauses, resumes and removes automations.
 
 use super::door;
 use super::proposals::object;
@@ -8,10 +8,10 @@ use remem_wire::automation::AutomationDoc;
 use serde_json::Value;
 
 pub async fn run(global: &Global, command: &Command) -> anyhow::Result<()> {
-    let door = door(global).await?;
+    let api = door(global).await?;
     match command {
         Command::List => {
-            let list = door.automations().await?;
+            let list = api.automations().await?;
             if global.json {
                 return output::json(&list);
             }
@@ -26,7 +26,7 @@ pub async fn run(global: &Global, command: &Command) -> anyhow::Result<()> {
             );
             Ok(())
         }
-        Command::Show { id } => show(global, &door.automation(id).await?),
+        Command::Show { id } => show(global, &api.automation(id).await?),
         Command::Put { file } => {
             let map = object(file)?;
             let id = map
@@ -35,13 +35,17 @@ pub async fn run(global: &Global, command: &Command) -> anyhow::Result<()> {
                 .unwrap_or_default()
                 .to_owned();
             anyhow::ensure!(!id.is_empty(), "{} has no automationId", file.display());
-            let (doc, new) = door.put_automation(&id, map).await?;
-            told(global, if new { "set" } else { "replaced" }, &doc)
+            let (doc, new) = api.put_automation(&id, map).await?;
+            print_result(global, if new { "set" } else { "replaced" }, &doc)
         }
-        Command::Pause { id } => told(global, "paused", &door.enable_automation(id, false).await?),
-        Command::Resume { id } => told(global, "resumed", &door.enable_automation(id, true).await?),
+        Command::Pause { id } => {
+            print_result(global, "paused", &api.enable_automation(id, false).await?)
+        }
+        Command::Resume { id } => {
+            print_result(global, "resumed", &api.enable_automation(id, true).await?)
+        }
         Command::Remove { id } => {
-            door.remove_automation(id).await?;
+            api.remove_automation(id).await?;
             if global.json {
                 return output::json(&serde_json::json!({"removed": id}));
             }
@@ -78,7 +82,7 @@ fn next(doc: &AutomationDoc) -> String {
     }
 }
 
-fn told(global: &Global, what: &str, doc: &AutomationDoc) -> anyhow::Result<()> {
+fn print_result(global: &Global, what: &str, doc: &AutomationDoc) -> anyhow::Result<()> {
     if global.json {
         return output::json(doc);
     }

@@ -1,4 +1,5 @@
-//! `remem commitment`: lists, shows, makes and changes what is to be reminded of.
+//! `remem commitment`: lists, shows, explains, creates and changes commitments, reports
+//! observations and sets the rules by which promises are recognised.
 
 use super::door;
 use super::entries::{duration_ms, instant};
@@ -17,18 +18,18 @@ use serde_json::json;
 use std::sync::Arc;
 
 pub async fn run(global: &Global, command: &Commitment) -> anyhow::Result<()> {
-    let door = door(global).await?;
+    let api = door(global).await?;
     match command {
-        Commitment::List(list) => show_list(global, found(&door, list).await?),
+        Commitment::List(list) => show_list(global, found(&api, list).await?),
         Commitment::Show { id } => show(
             global,
-            door.commitment(id).await?,
-            door.commitment_fires(id, FiresQuery::default()).await?,
+            api.commitment(id).await?,
+            api.commitment_fires(id, FiresQuery::default()).await?,
         ),
-        Commitment::Explain { id } => explain(global, door.explain_commitment(id).await?),
-        Commitment::Create(create) => make(global, &door, create).await,
-        Commitment::Confirm { id } => changed(global, door.confirm_commitment(id).await?),
-        Commitment::Cancel { id } => changed(global, door.cancel_commitment(id).await?),
+        Commitment::Explain { id } => explain(global, api.explain_commitment(id).await?),
+        Commitment::Create(create) => create_commitment(global, &api, create).await,
+        Commitment::Confirm { id } => changed(global, api.confirm_commitment(id).await?),
+        Commitment::Cancel { id } => changed(global, api.cancel_commitment(id).await?),
         Commitment::Snooze { id, until, later } => {
             let until = match (until, later) {
                 (Some(text), _) => instant(text, "--until")?,
@@ -40,7 +41,7 @@ pub async fn run(global: &Global, command: &Commitment) -> anyhow::Result<()> {
             };
             changed(
                 global,
-                door.snooze_commitment(id, CommitmentSnooze { until })
+                api.snooze_commitment(id, CommitmentSnooze { until })
                     .await?,
             )
         }
@@ -50,7 +51,7 @@ pub async fn run(global: &Global, command: &Commitment) -> anyhow::Result<()> {
             not,
         } => observed(
             global,
-            door.observe(
+            api.observe(
                 memory_ref,
                 Observation {
                     key: statement.join(" "),
@@ -59,24 +60,25 @@ pub async fn run(global: &Global, command: &Commitment) -> anyhow::Result<()> {
             )
             .await?,
         ),
-        Commitment::Rules(rules) => self::rules(global, &door, rules).await,
+        Commitment::Rules(rules) => self::rules(global, &api, rules).await,
     }
 }
 
-/// Page after page, until there are as many as wanted. Without a state: those that may still fire.
-async fn found(door: &Arc<dyn Door>, list: &List) -> anyhow::Result<Vec<CommitmentDoc>> {
+/// Reads pages until there are as many commitments as wanted. Without a state, only those that may
+/// still fire are returned.
+async fn found(api: &Arc<dyn Door>, list: &List) -> anyhow::Result<Vec<CommitmentDoc>> {
     let mut query = CommitmentsQuery {
         memory_ref: list.memory_ref.clone(),
         state: list.state.clone(),
         cursor: None,
         limit: Some(0),
     };
-    let wanted = |one: &CommitmentDoc| {
-        list.all || list.state.is_some() || matches!(one.state.as_str(), "pending" | "armed")
+    let wanted = |commitment: &CommitmentDoc| {
+        list.all || list.state.is_some() || matches!(commitment.state.as_str(), "pending" | "armed")
     };
     let mut found: Vec<CommitmentDoc> = Vec::new();
     loop {
-        let page = door.commitments(query.clone()).await?;
+        let page = api.commitments(query.clone()).await?;
         found.extend(page.commitments.into_iter().filter(wanted));
         query.cursor = page.next_cursor;
         let enough = list.limit > 0 && found.len() >= list.limit;
@@ -99,14 +101,14 @@ fn show_list(global: &Global, found: Vec<CommitmentDoc>) -> anyhow::Result<()> {
         });
     }
     let now = SystemClock.now();
-    let row = |one: CommitmentDoc| {
-        let due = when(&one, now);
-        let text = preview(&what(&one), 60);
+    let row = |commitment: CommitmentDoc| {
+        let due = when(&commitment, now);
+        let text = preview(&what(&commitment), 60);
         vec![
-            preview(&one.id, 40),
-            one.state,
+            preview(&commitment.id, 40),
+            commitment.state,
             due,
-            preview(&one.memory_ref, 40),
+            preview(&commitment.memory_ref, 40),
             text,
         ]
     };
@@ -118,11 +120,16 @@ fn show_list(global: &Global, found: Vec<CommitmentDoc>) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// When it fires, in words: how far away and the instant, or what has to become true.
-fn when(one: &CommitmentDoc, now: Timestamp) -> String {
-    match (&one.next_at, &one.predicate, &one.last_fired_at) {
+/// Renders when a commitment fires: the distance and the instant, or the statement that has to
+/// become true.
+fn when(commitment: &CommitmentDoc, now: Timestamp) -> String {
+    match (
+        &commitment.next_at,
+        &commitment.predicate,
+        &commitment.last_fired_at,
+    ) {
         (Some(at), ..) => format!("{} ({at})", distance(at.0, now)),
-        (None, Some(predicate), _) if matches!(one.state.as_str(), "pending" | "armed") => {
+        (None, Some(predicate), _) if matches!(commitment.state.as_str(), "pending" | "armed") => {
             format!("when {}", preview(predicate, 50))
         }
         (None, _, Some(at)) => format!("fired {} ({at})", distance(at.0, now)),
@@ -130,7 +137,7 @@ fn when(one: &CommitmentDoc, now: Timestamp) -> String {
     }
 }
 
-/// `in 3 h`, `2 days ago`: the two largest units are enough for people.
+/// Renders a distance in time, such as `in 3 h` or `2 days ago`, in its two largest units at most.
 fn distance(at: Timestamp, now: Timestamp) -> String {
     let ahead = at.0 >= now.0;
     let seconds = at.0.abs_diff(now.0) / 1_000;
@@ -151,51 +158,55 @@ fn distance(at: Timestamp, now: Timestamp) -> String {
     }
 }
 
-fn lines(one: &CommitmentDoc) {
-    println!("id        {}", visible(&one.id));
-    println!("state     {}", one.state);
-    println!("due       {}", visible(&when(one, SystemClock.now())));
-    if let Some(rule) = one.every.as_ref().or(one.cron.as_ref()) {
+/// Prints a commitment, one property per line.
+fn lines(commitment: &CommitmentDoc) {
+    println!("id        {}", visible(&commitment.id));
+    println!("state     {}", commitment.state);
+    println!(
+        "due       {}",
+        visible(&when(commitment, SystemClock.now()))
+    );
+    if let Some(rule) = commitment.every.as_ref().or(commitment.cron.as_ref()) {
         println!(
             "repeats   {} ({})",
             visible(rule),
-            visible(one.zone.as_deref().unwrap_or_default())
+            visible(commitment.zone.as_deref().unwrap_or_default())
         );
     }
-    println!("memory    {}", visible(&one.memory_ref));
-    if let Some(entry) = &one.memory_id {
+    println!("memory    {}", visible(&commitment.memory_ref));
+    if let Some(entry) = &commitment.memory_id {
         println!("entry     {}", visible(entry));
     }
-    if let Some(starts) = one
+    if let Some(starts) = commitment
         .delivery
         .workflow_id
         .as_ref()
-        .or(one.delivery.agent_id.as_ref())
+        .or(commitment.delivery.agent_id.as_ref())
     {
         println!("starts    {}", visible(starts));
     }
-    if let Some(by) = &one.ended_by {
+    if let Some(by) = &commitment.ended_by {
         println!("ended by  {by}");
     }
-    println!("created   {}", one.created_at);
-    println!("what      {}", visible(&what(one)));
+    println!("created   {}", commitment.created_at);
+    println!("what      {}", visible(&what(commitment)));
 }
 
-/// What was meant, on one line; marked if nobody vouches for the text that it was read from.
-fn what(one: &CommitmentDoc) -> String {
-    let text = one.text.as_deref().unwrap_or("-");
-    if one.untrusted {
+/// Renders the text of a commitment on one line, marked if it was read from an untrusted text.
+fn what(commitment: &CommitmentDoc) -> String {
+    let text = commitment.text.as_deref().unwrap_or("-");
+    if commitment.untrusted {
         format!("[untrusted] {text}")
     } else {
         text.to_owned()
     }
 }
 
-fn show(global: &Global, one: CommitmentDoc, fires: FireList) -> anyhow::Result<()> {
+fn show(global: &Global, commitment: CommitmentDoc, fires: FireList) -> anyhow::Result<()> {
     if global.json {
-        return output::json(&json!({"commitment": one, "fires": fires.fires}));
+        return output::json(&json!({"commitment": commitment, "fires": fires.fires}));
     }
-    lines(&one);
+    lines(&commitment);
     let dash = || "-".to_owned();
     let row = |fire: remem_wire::commitment::FireDoc| {
         vec![
@@ -247,7 +258,11 @@ fn delivery(workflow: Option<&String>, agent: Option<&String>) -> DeliveryDoc {
     }
 }
 
-async fn make(global: &Global, door: &Arc<dyn Door>, create: &Create) -> anyhow::Result<()> {
+async fn create_commitment(
+    global: &Global,
+    api: &Arc<dyn Door>,
+    create: &Create,
+) -> anyhow::Result<()> {
     let new = CommitmentCreate {
         text: create.text.clone(),
         at: create
@@ -262,31 +277,31 @@ async fn make(global: &Global, door: &Arc<dyn Door>, create: &Create) -> anyhow:
         delivery: delivery(create.workflow.as_ref(), create.agent.as_ref()),
         subjects: create.subjects.clone(),
     };
-    let made = door
+    let created = api
         .create_commitment(&create.memory_ref, new, create.idempotency_key.as_deref())
         .await?;
     if global.json {
-        return output::json(&made.commitment);
+        return output::json(&created.commitment);
     }
-    let again = if made.replayed { ", as before" } else { "" };
+    let again = if created.replayed { ", as before" } else { "" };
     println!(
         "{}  {}: {}{again}",
-        visible(&made.commitment.id),
-        made.commitment.state,
-        when(&made.commitment, SystemClock.now())
+        visible(&created.commitment.id),
+        created.commitment.state,
+        when(&created.commitment, SystemClock.now())
     );
     Ok(())
 }
 
-fn changed(global: &Global, one: CommitmentDoc) -> anyhow::Result<()> {
+fn changed(global: &Global, commitment: CommitmentDoc) -> anyhow::Result<()> {
     if global.json {
-        return output::json(&one);
+        return output::json(&commitment);
     }
     println!(
         "{}: {}, {}",
-        visible(&one.id),
-        one.state,
-        when(&one, SystemClock.now())
+        visible(&commitment.id),
+        commitment.state,
+        when(&commitment, SystemClock.now())
     );
     Ok(())
 }
@@ -308,10 +323,10 @@ fn observed(global: &Global, answer: ObservationAnswer) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Shows the rules, or sets those that are named and leaves the others as they are.
-async fn rules(global: &Global, door: &Arc<dyn Door>, wanted: &Rules) -> anyhow::Result<()> {
+/// Shows the rules, after setting those that the command line names. The others stay as they are.
+async fn rules(global: &Global, api: &Arc<dyn Door>, wanted: &Rules) -> anyhow::Result<()> {
     let memory_ref = wanted.memory_ref.as_deref();
-    let mut rules: CommitmentRulesDoc = door.commitment_rules(memory_ref).await?;
+    let mut rules: CommitmentRulesDoc = api.commitment_rules(memory_ref).await?;
     let starts = wanted.workflow.is_some() || wanted.agent.is_some() || wanted.tell_only;
     if starts || wanted.arm.is_some() || wanted.zone.is_some() {
         let delivery = if starts {
@@ -321,7 +336,7 @@ async fn rules(global: &Global, door: &Arc<dyn Door>, wanted: &Rules) -> anyhow:
         };
         let arm = wanted.arm.clone().unwrap_or(rules.arm);
         let zone = wanted.zone.clone().unwrap_or(rules.zone);
-        rules = door
+        rules = api
             .put_commitment_rules(
                 memory_ref,
                 CommitmentRulesPut {

@@ -1,7 +1,7 @@
-//! `remem copy`: a whole host from one store to another. Shows how far it is, then what was copied
-//! and compared.
+//! `remem copy`: copies a whole host from one store to another. It shows the progress, then what
+//! was copied and compared.
 //!
-//! Places may hold passwords: no text of this file echoes one.
+//! The URLs of stores may hold passwords: no text of this file echoes one.
 
 use crate::cli::{Cli, Copy, Global};
 use crate::{config, host, output};
@@ -20,10 +20,11 @@ use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// A page with its index is one transaction, and the target's check reads all of a tenant in
-/// another.
+/// The longest time that a database transaction may take: a page with its index is written in one,
+/// and the check of the target reads all of a tenant in another.
 const DEADLINE: Duration = Duration::from_secs(300);
-/// One reads the snapshot, one writes, one looks up keys; the rest is room.
+/// Number of database connections: one reads the snapshot, one writes, one looks up keys; the rest
+/// is reserve.
 const CONNECTIONS: usize = 6;
 
 pub async fn run(global: &Global, copy: &Copy) -> anyhow::Result<()> {
@@ -44,7 +45,7 @@ pub async fn run(global: &Global, copy: &Copy) -> anyhow::Result<()> {
     let reports = copy::copy(from, to, &options, &mut |progress| show(&bar, progress)).await;
     bar.finish_and_clear();
     let reports = reports?;
-    tell(global, copy, &reports)?;
+    print_reports(global, copy, &reports)?;
     let moved: Vec<&str> = reports
         .iter()
         .filter(|r| r.moved)
@@ -59,7 +60,8 @@ pub async fn run(global: &Global, copy: &Copy) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The tenant that was typed. One of the environment is for everyday commands and narrows no copy.
+/// Returns the tenant of the command line. A tenant from the environment is for everyday commands
+/// and does not restrict a copy.
 fn only_tenant() -> anyhow::Result<Option<TenantId>> {
     let Ok(matches) = Cli::command().try_get_matches_from(std::env::args_os()) else {
         return Ok(None);
@@ -103,7 +105,7 @@ fn place(option: &str, text: &str, secret: Option<[u8; 32]>) -> anyhow::Result<P
     })
 }
 
-/// Ends like every wrong usage, without clap's echo of the value.
+/// Exits with clap's usage error, but without clap's echo of the value.
 fn wrong_usage(option: &str) -> ! {
     let text = format!("{option} must be sqlite:DIR or postgres://USER:PASSWORD@HOST/NAME");
     Cli::command()
@@ -137,7 +139,7 @@ fn show(bar: &ProgressBar, progress: &Progress) -> ControlFlow<()> {
     ControlFlow::Continue(())
 }
 
-fn tell(global: &Global, copy: &Copy, reports: &[TenantReport]) -> anyhow::Result<()> {
+fn print_reports(global: &Global, copy: &Copy, reports: &[TenantReport]) -> anyhow::Result<()> {
     if global.json {
         let tenants: Vec<_> = reports.iter().map(report).collect();
         return output::json(&json!({"dryRun": copy.dry_run, "tenants": tenants}));

@@ -1,5 +1,5 @@
-//! `remem doctor`: is this installation sound? Checks each thing on its own and says what to do
-//! about a bad one.
+//! `remem doctor`: checks whether this installation is sound. Each part is checked on its own, and
+//! a bad one is reported with what to do about it.
 
 use crate::cli::Global;
 use crate::config::{self, Config};
@@ -13,6 +13,7 @@ use remem_store_sql::SqliteStore;
 use serde::Serialize;
 use std::sync::Arc;
 
+/// The result of one check.
 #[derive(Serialize)]
 struct Finding {
     check: String,
@@ -148,7 +149,7 @@ async fn examine_engine(engine: &Arc<Engine>) -> Vec<Finding> {
     findings
 }
 
-/// Tenants, keys and what else is the host's own.
+/// Verifies the hashes of tenants, keys and the other rows that belong to the host itself.
 async fn examine_host(engine: &Arc<Engine>) -> Finding {
     match engine.verify_host().await {
         Ok(count) => finding(
@@ -164,7 +165,7 @@ async fn examine_host(engine: &Arc<Engine>) -> Finding {
     }
 }
 
-/// Rows that cannot be checked yet are no damage.
+/// Counts the rows that have no hash yet. They cannot be verified, but that is no damage.
 async fn examine_unhashed(engine: &Arc<Engine>) -> Finding {
     match engine.unhashed_rows().await {
         Ok(0) => finding("row hashes", true, "every row has its hash"),
@@ -179,7 +180,7 @@ async fn examine_unhashed(engine: &Arc<Engine>) -> Finding {
     }
 }
 
-/// Has every model make the vector of a text of ours.
+/// Makes every embedding model embed a test text.
 async fn examine_embedders(config: &Config) -> Vec<Finding> {
     let models = match embedder::embedders(&config.embedder, &config.storage.data_dir) {
         Ok(models) => models,
@@ -220,8 +221,8 @@ async fn examine_embedders(config: &Config) -> Vec<Finding> {
     findings
 }
 
-/// Names the keys that may vouch for everything because nobody said what they may: no fault, and
-/// worth a look.
+/// Names the keys without a trust ceiling, which may vouch for every source. This is no fault, but
+/// an operator should know of them.
 async fn examine_keys(engine: &Arc<Engine>) -> Finding {
     match engine.keys_without_ceiling().await {
         Err(error) => finding("keys", false, error.to_string()),

@@ -1,4 +1,4 @@
-//! put, get, list, delete, stats, memories.
+//! `remem put`, `get`, `list`, `delete`, `stats` and `memories`.
 
 use super::door;
 use super::workshop::validity;
@@ -59,7 +59,8 @@ pub async fn put(global: &Global, put: &Put) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// What is given, with whoever speaks and the tool that is called.
+/// Returns the metadata of a put: the object of `--metadata`, with the speaker and the tool of
+/// their flags.
 fn metadata(put: &Put) -> anyhow::Result<Option<Metadata>> {
     let given: Option<Metadata> = put
         .metadata
@@ -68,15 +69,19 @@ fn metadata(put: &Put) -> anyhow::Result<Option<Metadata>> {
         .transpose()
         .context("--metadata must be a JSON object")?;
     let flags = [("speaker", &put.facets.speaker), ("tool", &put.facets.tool)];
-    let told: Metadata = flags
+    let from_flags: Metadata = flags
         .into_iter()
         .filter_map(|(name, value)| Some((name.to_owned(), json!(value.as_ref()?))))
         .collect();
-    if told.is_empty() {
+    if from_flags.is_empty() {
         return Ok(given);
     }
     Ok(Some(
-        given.unwrap_or_default().into_iter().chain(told).collect(),
+        given
+            .unwrap_or_default()
+            .into_iter()
+            .chain(from_flags)
+            .collect(),
     ))
 }
 
@@ -128,14 +133,14 @@ pub fn duration_ms(text: &str, flag: &str) -> anyhow::Result<i64> {
         .with_context(|| format!("{flag} is not a number this program can use"))
 }
 
-pub async fn get(global: &Global, one: &OneEntry) -> anyhow::Result<()> {
+pub async fn get(global: &Global, target: &OneEntry) -> anyhow::Result<()> {
     let query = GetQuery {
         include: Some("facets".to_owned()),
         ..GetQuery::default()
     };
     let EntryBeside { entry, facets, .. } = door(global)
         .await?
-        .get(&one.memory_ref, &one.id, query)
+        .get(&target.memory_ref, &target.id, query)
         .await?;
     if global.json {
         return output::json(&entry);
@@ -157,7 +162,7 @@ pub async fn get(global: &Global, one: &OneEntry) -> anyhow::Result<()> {
 }
 
 pub async fn list(global: &Global, list: &List) -> anyhow::Result<()> {
-    let door = door(global).await?;
+    let api = door(global).await?;
     let which = &list.which;
     let mut query = ListQuery {
         tag: list.tag.clone(),
@@ -175,15 +180,15 @@ pub async fn list(global: &Global, list: &List) -> anyhow::Result<()> {
         ..ListQuery::default()
     };
     let mut rows = Vec::new();
-    let mut left = if list.limit == 0 {
+    let mut remaining = if list.limit == 0 {
         u32::MAX
     } else {
         list.limit
     };
     loop {
-        query.limit = Some(left.min(1_000));
-        let page = door.list(&list.memory_ref, query.clone()).await?;
-        left -= (page.entries.len() as u32).min(left);
+        query.limit = Some(remaining.min(1_000));
+        let page = api.list(&list.memory_ref, query.clone()).await?;
+        remaining -= (page.entries.len() as u32).min(remaining);
         for entry in &page.entries {
             let facets = page.facets.get(&entry.id);
             match (global.json, which.facets) {
@@ -192,7 +197,7 @@ pub async fn list(global: &Global, list: &List) -> anyhow::Result<()> {
                 (false, _) => rows.push(row(entry, facets)),
             }
         }
-        query.cursor = page.next_cursor.filter(|_| left > 0);
+        query.cursor = page.next_cursor.filter(|_| remaining > 0);
         if query.cursor.is_none() {
             break;
         }
@@ -207,12 +212,12 @@ pub async fn list(global: &Global, list: &List) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Tier and kind in a few letters.
+/// Renders tier and kind as one cell of a table.
 fn kind(facets: &EntryFacets) -> String {
     format!("{}/{}", facets.tier.as_str(), facets.typology.as_str())
 }
 
-/// A line of a table.
+/// Renders an entry as a row of a table.
 pub fn row(entry: &MemoryEntry, facets: Option<&EntryFacets>) -> Vec<String> {
     let (kind, valid) =
         facets.map_or_else(Default::default, |facets| (kind(facets), validity(facets)));
@@ -228,17 +233,17 @@ pub fn row(entry: &MemoryEntry, facets: Option<&EntryFacets>) -> Vec<String> {
     ]
 }
 
-pub async fn delete(global: &Global, one: &OneEntry) -> anyhow::Result<()> {
+pub async fn delete(global: &Global, target: &OneEntry) -> anyhow::Result<()> {
     let written = door(global)
         .await?
-        .delete(&one.memory_ref, &one.id, None)
+        .delete(&target.memory_ref, &target.id, None)
         .await?;
     if global.json {
-        let mut told = json!({"deleted": true, "revision": written.revision});
+        let mut body = json!({"deleted": true, "revision": written.revision});
         if written.value.held {
-            told["held"] = json!(true);
+            body["held"] = json!(true);
         }
-        return output::json(&told);
+        return output::json(&body);
     }
     println!("deleted  (revision {})", written.revision);
     if written.value.held {
@@ -267,14 +272,14 @@ pub async fn stats(global: &Global, memory_ref: &str) -> anyhow::Result<()> {
 }
 
 pub async fn memories(global: &Global) -> anyhow::Result<()> {
-    let door = door(global).await?;
+    let api = door(global).await?;
     let mut query = MemoriesQuery {
         limit: Some(0),
         ..MemoriesQuery::default()
     };
     let mut rows = Vec::new();
     loop {
-        let page = door.memories(query.clone()).await?;
+        let page = api.memories(query.clone()).await?;
         for memory in &page.memories {
             if global.json {
                 output::json(memory)?;

@@ -5,7 +5,7 @@ use crate::output::WrongUsage;
 const MOVED: &str = "`remem eval` is now a program of its own; in the source tree, run: \
                      cargo run --release -p remem-eval -- recall --dataset FILE";
 
-/// Fails as a wrong usage, with the command to run instead.
+/// Fails with a usage error that names the command to run instead.
 pub fn run() -> anyhow::Result<()> {
     Err(WrongUsage(MOVED).into())
 }

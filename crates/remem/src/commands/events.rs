@@ -1,4 +1,4 @@
-//! `remem events tail`: what happened, and what is happening.
+//! `remem events tail`: prints past events, and new ones as they happen.
 
 use super::door;
 use crate::cli::{Events, Global};
@@ -13,8 +13,8 @@ pub async fn run(global: &Global, command: &Events) -> anyhow::Result<()> {
         lines,
         no_follow,
     } = command;
-    let door = door(global).await?;
-    let newest = door
+    let api = door(global).await?;
+    let newest = api
         .events(EventsQuery {
             after: Some("latest".to_owned()),
             limit: Some(1),
@@ -22,9 +22,9 @@ pub async fn run(global: &Global, command: &Events) -> anyhow::Result<()> {
         .await?
         .next_after;
     let mut after = after.unwrap_or_else(|| newest.saturating_sub(*lines));
-    let mut waited = Duration::from_millis(100);
+    let mut wait = Duration::from_millis(100);
     loop {
-        let page = match door
+        let page = match api
             .events(EventsQuery {
                 after: Some(after.to_string()),
                 limit: None,
@@ -32,7 +32,7 @@ pub async fn run(global: &Global, command: &Events) -> anyhow::Result<()> {
             .await
         {
             Ok(page) => page,
-            // A server that restarts is waited for: the position is ours, so nothing is missed.
+            // A server may be restarting. The client holds the position, so it misses no event.
             Err(Failure { status: 503, .. }) if !no_follow => {
                 tokio::time::sleep(Duration::from_secs(1)).await;
                 continue;
@@ -47,10 +47,10 @@ pub async fn run(global: &Global, command: &Events) -> anyhow::Result<()> {
             if *no_follow {
                 return Ok(());
             }
-            tokio::time::sleep(waited).await;
-            waited = (waited * 2).min(Duration::from_secs(1));
+            tokio::time::sleep(wait).await;
+            wait = (wait * 2).min(Duration::from_secs(1));
         } else {
-            waited = Duration::from_millis(100);
+            wait = Duration::from_millis(100);
         }
     }
 }

@@ -1,6 +1,7 @@
-//! `remem export`: memory as JSON lines. Streams page by page, and an interrupted export into a
-//! file can go on: its position is kept beside the file until it is finished. What a host keeps and
-//! an export or its import does not carry is counted, said, and shown by the exit code.
+//! `remem export`: writes memory as JSON lines. It streams page by page, and an interrupted export
+//! into a file can be resumed: its position is stored beside the file until it is finished. Data of
+//! the host that an export or its import leaves out is counted, reported, and shown by the exit
+//! code.
 
 use super::remote;
 use crate::cli::{Export, Global};
@@ -20,14 +21,14 @@ use std::io::{BufWriter, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Where an export stands.
+/// The progress of an export, as it is stored beside its file.
 #[derive(Clone, Default, Serialize, Deserialize)]
 struct Position {
     /// The memory being written.
     memory_ref: Option<String>,
-    /// The page to go on with.
+    /// The cursor of the next page of that memory.
     cursor: Option<String>,
-    /// Bytes of the file that are complete.
+    /// The length of the file up to its last complete page.
     bytes: u64,
     entries: u64,
     memories: u64,
@@ -35,17 +36,17 @@ struct Position {
     left_out: Missing,
 }
 
-/// How much of what the host keeps the lines do not carry elsewhere.
+/// Counts of the data that the lines of an export, or their import, leave out.
 #[derive(Clone, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Missing {
-    /// Entries whose question is in their line and is not taken up by an import.
+    /// Entries with a slot: the slot is in their line, but an import ignores it.
     slots: u64,
-    /// Earlier answers to those questions: they are in no line.
+    /// Earlier answers of those slots, which no line holds.
     history: u64,
-    /// Entries of sessions and chat threads: their lines are passed over by an import.
+    /// Entries of sessions and chat threads, whose lines an import skips.
     transient: u64,
-    /// Commitments that wait for something: they are in no line.
+    /// Pending and armed commitments, which no line holds.
     commitments: u64,
 }
 
@@ -56,7 +57,7 @@ impl Missing {
 }
 
 struct Exporter {
-    door: Arc<dyn Door>,
+    api: Arc<dyn Door>,
     output: BufWriter<Box<dyn Write>>,
     state: Option<PathBuf>,
     at: Position,
@@ -76,7 +77,7 @@ pub async fn run(global: &Global, export: &Export) -> anyhow::Result<()> {
         ProgressBar::hidden()
     };
     let mut exporter = Exporter {
-        door: door(global).await?,
+        api: door(global).await?,
         output: BufWriter::new(output),
         state,
         at,
@@ -92,7 +93,8 @@ pub async fn run(global: &Global, export: &Export) -> anyhow::Result<()> {
     exporter.finish(global)
 }
 
-/// A store that is opened directly is exported whole, with the memories of all users.
+/// Opens the memory API to export from. A store that is opened directly is exported whole, with the
+/// memories of all users.
 async fn door(global: &Global) -> anyhow::Result<Arc<dyn Door>> {
     let config = config::load(global, None)?;
     if !global.local {
@@ -108,16 +110,16 @@ async fn door(global: &Global) -> anyhow::Result<Arc<dyn Door>> {
     Ok(Arc::new(EngineDoor { caller, ..local }))
 }
 
-/// What an entry has beside its text, unless it is as it would be taken for granted: a plain memory
-/// is exported as ever. How often it was said is left out: the evidence itself does not leave the
-/// host.
-fn beside(line: &mut Value, facets: &EntryFacets) -> anyhow::Result<()> {
+/// Adds an entry's facets to its line, except those with default values: a plain memory is exported
+/// as in earlier versions. The counts of corroboration are left out, because the evidence itself
+/// does not leave the host.
+fn add_facets(line: &mut Value, facets: &EntryFacets) -> anyhow::Result<()> {
     let Value::Object(all) = serde_json::to_value(facets)? else {
         return Ok(());
     };
-    let granted = json!({"tier": "persistent", "typology": "semantic", "source": "model"});
+    let defaults = json!({"tier": "persistent", "typology": "semantic", "source": "model"});
     for (name, value) in all {
-        if granted.get(&name) != Some(&value) && name != "corroboration" && name != "threads" {
+        if defaults.get(&name) != Some(&value) && name != "corroboration" && name != "threads" {
             line[name] = value;
         }
     }
@@ -130,6 +132,7 @@ fn state_path(file: &Path) -> PathBuf {
     name.into()
 }
 
+/// Returns the position to start from: the stored one with `--resume`, else the beginning.
 fn begin(export: &Export, state: Option<&Path>) -> anyhow::Result<Position> {
     let Some(state) = state else {
         if export.resume {
@@ -152,7 +155,7 @@ fn begin(export: &Export, state: Option<&Path>) -> anyhow::Result<Position> {
     Ok(Position::default())
 }
 
-/// The file, cut back to the last complete page.
+/// Opens the file of an export, truncated to its last complete page.
 fn file(path: &Path, bytes: u64) -> anyhow::Result<File> {
     let file = OpenOptions::new()
         .create(true)
@@ -177,7 +180,7 @@ impl Exporter {
         let mut after = self.at.memory_ref.clone();
         loop {
             let page = self
-                .door
+                .api
                 .memories(MemoriesQuery {
                     after,
                     ..MemoriesQuery::default()
@@ -206,7 +209,7 @@ impl Exporter {
                 include: Some("metadata,facets".to_owned()),
                 ..ListQuery::default()
             };
-            let page = self.door.list(memory_ref, query).await?;
+            let page = self.api.list(memory_ref, query).await?;
             cursor = page.next_cursor.clone();
             self.count_history(memory_ref, &page).await?;
             self.page(memory_ref, page)?;
@@ -227,7 +230,7 @@ impl Exporter {
             if let Some(facets) = page.facets.remove(&entry.id) {
                 self.at.left_out.slots += u64::from(facets.slot.is_some());
                 self.at.left_out.transient += u64::from(facets.tier != TierName::Persistent);
-                beside(&mut line, &facets)?;
+                add_facets(&mut line, &facets)?;
             }
             let line = line.to_string();
             writeln!(self.output, "{line}")?;
@@ -243,21 +246,24 @@ impl Exporter {
         self.save()
     }
 
-    /// Counts the answers that stand behind those of a page.
+    /// Counts the earlier answers of the slots on a page.
     async fn count_history(&mut self, memory_ref: &str, page: &EntryList) -> anyhow::Result<()> {
         for (id, facets) in &page.facets {
             let Some(slot) = &facets.slot else { continue };
             let query = SlotQuery {
                 session: facets.session.clone(),
             };
-            let history = self.door.history(memory_ref, slot, query).await?;
-            let earlier = history.answers.iter().filter(|one| one.entry.id != *id);
+            let history = self.api.history(memory_ref, slot, query).await?;
+            let earlier = history
+                .answers
+                .iter()
+                .filter(|answer| answer.entry.id != *id);
             self.at.left_out.history += earlier.count() as u64;
         }
         Ok(())
     }
 
-    /// Counts what is still waited for, in one memory or in all.
+    /// Counts the pending and armed commitments of one memory or of all.
     async fn count_commitments(&mut self, memory_ref: Option<&str>) -> anyhow::Result<()> {
         for state in ["pending", "armed"] {
             let mut cursor = None;
@@ -268,7 +274,7 @@ impl Exporter {
                     cursor,
                     limit: Some(0),
                 };
-                let page = self.door.commitments(query).await?;
+                let page = self.api.commitments(query).await?;
                 self.at.left_out.commitments += page.commitments.len() as u64;
                 cursor = page.next_cursor;
                 if cursor.is_none() {
@@ -279,7 +285,8 @@ impl Exporter {
         Ok(())
     }
 
-    /// Written whole and renamed, so that an interruption leaves the old position or the new one.
+    /// Stores the position. The file is written whole and renamed, so that an interruption leaves
+    /// the old position or the new one.
     fn save(&self) -> anyhow::Result<()> {
         if let Some(state) = &self.state {
             let fresh = state.with_extension("state.new");
@@ -295,7 +302,7 @@ impl Exporter {
             fs::remove_file(state)?;
         }
         let missing = &self.at.left_out;
-        // Standard output may carry the entries themselves.
+        // The counts go to standard error: standard output may be the export itself.
         if global.json {
             let mut counts = json!({"memories": self.at.memories, "entries": self.at.entries, "bytes": self.at.bytes,
                 "leftOut": missing});

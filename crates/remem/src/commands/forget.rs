@@ -1,4 +1,4 @@
-//! forget, and the reports of it.
+//! `remem forget` and `remem erasure`: erases a subject, and lists, shows and verifies the reports.
 
 use super::door;
 use crate::cli::{Erasure, Forget, Global};
@@ -27,30 +27,31 @@ pub async fn run(global: &Global, command: &Forget) -> anyhow::Result<()> {
     } else {
         command.subject.clone()
     };
-    let door = door(global).await?;
-    if asks && !confirmed(&door, &subject).await? {
+    let api = door(global).await?;
+    if asks && !confirmed(&api, &subject).await? {
         bail!("nothing was erased");
     }
-    // Before anything is erased: the report is given once without being asked for.
+    // The file is created before anything is erased: the answer to the erasure is the only one that
+    // brings the report unasked.
     let mut file = command
         .report
         .as_deref()
         .filter(|_| !command.dry_run)
-        .map(create)
+        .map(create_file)
         .transpose()?;
-    let answer = door
+    let answer = api
         .forget(ForgetRequest {
             subject,
             dry_run: command.dry_run,
         })
         .await;
-    let answer =
-        answer.inspect_err(|_| abandon(command.report.as_deref().filter(|_| !command.dry_run)))?;
+    let answer = answer
+        .inspect_err(|_| remove_file(command.report.as_deref().filter(|_| !command.dry_run)))?;
     if let (Some(file), true) = (&mut file, answer.changed) {
         write_report(file, &answer.report)
             .context("the report cannot be written; `remem erasure show` prints it again")?;
     } else {
-        abandon(command.report.as_deref().filter(|_| file.is_some()));
+        remove_file(command.report.as_deref().filter(|_| file.is_some()));
     }
     if global.json {
         return output::json(&answer);
@@ -65,9 +66,9 @@ pub async fn run(global: &Global, command: &Forget) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// What would be erased, and whether that is wanted.
-async fn confirmed(door: &Arc<dyn Door>, subject: &str) -> anyhow::Result<bool> {
-    let planned = door
+/// Shows what would be erased, and asks whether to erase it.
+async fn confirmed(api: &Arc<dyn Door>, subject: &str) -> anyhow::Result<bool> {
+    let planned = api
         .forget(ForgetRequest {
             subject: subject.to_owned(),
             dry_run: true,
@@ -95,15 +96,16 @@ fn read_line() -> anyhow::Result<String> {
     Ok(text.trim_end_matches(['\r', '\n']).to_owned())
 }
 
-fn create(path: &Path) -> anyhow::Result<std::fs::File> {
+fn create_file(path: &Path) -> anyhow::Result<std::fs::File> {
     let file = OpenOptions::new().write(true).create_new(true).open(path);
     file.with_context(|| format!("cannot write a new file {}", path.display()))
 }
 
-/// A report that did not come about leaves no empty file.
-fn abandon(path: Option<&Path>) {
+/// Removes the file of a report that was not written.
+fn remove_file(path: Option<&Path>) {
     if let Some(path) = path {
-        // The file is ours and empty; one that stays harms nobody.
+        // This process created the file and it is empty, so one that cannot be removed does no
+        // harm.
         let _ = std::fs::remove_file(path);
     }
 }
@@ -128,18 +130,19 @@ fn show(answer: &ForgetAnswer, verb: &str) {
         return;
     }
     let rows = |list: &str, what: &str| -> Vec<Vec<String>> {
-        let part = |one: &Value, name: &str| preview(one[name].as_str().unwrap_or_default(), 100);
-        let found = answer
+        let field =
+            |item: &Value, name: &str| preview(item[name].as_str().unwrap_or_default(), 100);
+        let items = answer
             .report
             .get(list)
             .and_then(Value::as_array)
             .into_iter()
             .flatten();
-        let row = |one: &Value| match one.as_str() {
+        let row = |item: &Value| match item.as_str() {
             Some(digest) => vec![what.to_owned(), "-".to_owned(), preview(digest, 100)],
-            None => vec![what.to_owned(), part(one, "memoryRef"), part(one, "id")],
+            None => vec![what.to_owned(), field(item, "memoryRef"), field(item, "id")],
         };
-        found.map(row).collect()
+        items.map(row).collect()
     };
     let erased = rows("erased", "erased");
     let revived = rows("revived", "revived");
@@ -181,27 +184,28 @@ pub async fn erasure(global: &Global, command: &Erasure) -> anyhow::Result<()> {
 }
 
 async fn list(global: &Global) -> anyhow::Result<()> {
-    let door = door(global).await?;
+    let api = door(global).await?;
     let mut query = ErasuresQuery {
         limit: Some(0),
         after: None,
     };
     let mut rows = Vec::new();
     let key = loop {
-        let page = door.erasures(query.clone()).await?;
-        for one in page.erasures {
+        let page = api.erasures(query.clone()).await?;
+        for erasure in page.erasures {
             if global.json {
-                output::json(&one)?;
+                output::json(&erasure)?;
             } else {
-                let commitments = one.counts.commitments.unwrap_or(0);
+                let commitments = erasure.counts.commitments.unwrap_or(0);
                 let counts = [
-                    one.counts.erased,
-                    one.counts.revived,
-                    one.counts.archives,
+                    erasure.counts.erased,
+                    erasure.counts.revived,
+                    erasure.counts.archives,
                     commitments,
                 ]
                 .map(|count| count.to_string());
-                rows.push([vec![one.id, one.at, one.subject], counts.to_vec()].concat());
+                let head = vec![erasure.id, erasure.at, erasure.subject];
+                rows.push([head, counts.to_vec()].concat());
             }
         }
         query.after = page.next_after;
@@ -228,10 +232,13 @@ async fn list(global: &Global) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Whose key the report is held against.
+/// The source of the public key that a report is verified with.
 enum Signer {
+    /// The key that the command line names.
     Given(String),
+    /// The key of the host that the command opens.
     Host(String),
+    /// The key in the report itself, which proves only that it was not changed since it was signed.
     Itself(String),
 }
 

@@ -1,4 +1,4 @@
-//! `remem heartbeat`: lists, sets and takes away the looks at a memory.
+//! `remem heartbeat`: lists, sets and removes heartbeats, the regular checks of a memory.
 
 use super::door;
 use super::entries::duration_ms;
@@ -8,9 +8,9 @@ use anyhow::Context;
 use remem_wire::heartbeat::{HeartbeatDoc, HeartbeatList, HeartbeatPut};
 
 pub async fn run(global: &Global, command: &Heartbeat) -> anyhow::Result<()> {
-    let door = door(global).await?;
+    let api = door(global).await?;
     match command {
-        Heartbeat::List => show(global, door.heartbeats().await?),
+        Heartbeat::List => show(global, api.heartbeats().await?),
         Heartbeat::Set(set) => {
             let seconds = duration_ms(&set.every, "--every")? / 1_000;
             let every_seconds =
@@ -25,19 +25,19 @@ pub async fn run(global: &Global, command: &Heartbeat) -> anyhow::Result<()> {
                 every_seconds,
                 enabled: Some(!set.off),
             };
-            let one = door.put_heartbeat(&set.id, put).await?;
+            let heartbeat = api.put_heartbeat(&set.id, put).await?;
             if global.json {
-                return output::json(&one);
+                return output::json(&heartbeat);
             }
             show(
                 global,
                 HeartbeatList {
-                    heartbeats: vec![one],
+                    heartbeats: vec![heartbeat],
                 },
             )
         }
         Heartbeat::Remove { id } => {
-            door.remove_heartbeat(id).await?;
+            api.remove_heartbeat(id).await?;
             if !global.json {
                 println!("removed");
             }
@@ -51,23 +51,23 @@ fn show(global: &Global, list: HeartbeatList) -> anyhow::Result<()> {
         return output::json(&list);
     }
     let dash = || "-".to_owned();
-    let row = |one: HeartbeatDoc| {
-        let looks = if one.enabled {
-            format!("every {} s", one.every_seconds)
+    let row = |heartbeat: HeartbeatDoc| {
+        let looks = if heartbeat.enabled {
+            format!("every {} s", heartbeat.every_seconds)
         } else {
             "off".to_owned()
         };
-        let holds = one.holds.map_or_else(dash, |holds| {
+        let holds = heartbeat.holds.map_or_else(dash, |holds| {
             if holds { "is so" } else { "is not so" }.to_owned()
         });
-        let last = one.last_at.map_or_else(dash, |at| {
-            format!("{at} {}", one.last_status.unwrap_or_default())
+        let last = heartbeat.last_at.map_or_else(dash, |at| {
+            format!("{at} {}", heartbeat.last_status.unwrap_or_default())
         });
         vec![
-            preview(&one.id, 40),
-            preview(&one.memory_ref, 40),
-            preview(&one.key, 50),
-            preview(&one.tag, 30),
+            preview(&heartbeat.id, 40),
+            preview(&heartbeat.memory_ref, 40),
+            preview(&heartbeat.key, 50),
+            preview(&heartbeat.tag, 30),
             looks,
             holds,
             last,

@@ -1,6 +1,6 @@
-//! `remem import`: JSON lines into memory. Streams, shows progress, and can be repeated: entries
-//! keep their ids, ids that are taken are skipped, and lines without an id get one that follows
-//! from their place and text.
+//! `remem import`: stores JSON lines as entries. It streams, shows progress, and can be repeated:
+//! entries keep their ids, ids that are taken are skipped, and lines without an id get one that is
+//! derived from their position and text.
 
 use super::door;
 use crate::cli::{Global, Import};
@@ -21,12 +21,12 @@ use std::io::{BufRead, BufReader, IsTerminal, Read};
 use std::path::Path;
 use std::sync::Arc;
 
-/// Entries of one request.
+/// Maximum number of entries in one request.
 const BATCH_ENTRIES: usize = 500;
-/// Text of one request; well under the server's limit for a body.
+/// Maximum number of bytes of text in one request; well under the server's limit for a body.
 const BATCH_BYTES: usize = 2 * 1024 * 1024;
 
-/// One line: an exported entry, or as little as `{"content": …}`.
+/// One line of an import: an exported entry, or as little as `{"content": …}`.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct Line {
@@ -46,7 +46,8 @@ struct Line {
     valid_from: Option<Instant>,
     valid_to: Option<Instant>,
     source: Option<SourceName>,
-    /// An export tells the question and where it hung; here it answers none and hangs on nothing.
+    /// Exported lines name the slot, the session and the interaction of an entry. An import ignores
+    /// them: the imported entry answers no question and belongs to no session or thread.
     slot: Option<IgnoredAny>,
     #[serde(rename = "session")]
     _session: Option<IgnoredAny>,
@@ -54,26 +55,28 @@ struct Line {
     _interaction: Option<IgnoredAny>,
 }
 
-/// What became of the lines.
+/// Counts of lines by their outcome.
 #[derive(Default, Serialize)]
 struct Counts {
     lines: u64,
     imported: u64,
     skipped: u64,
     expired: u64,
-    /// Of a session or a chat thread that is not here; a plain import is told as ever.
-    #[serde(skip_serializing_if = "is_none")]
+    /// Entries of a session or a chat thread, which are skipped. Left out of JSON if 0, so that the
+    /// output of a plain import is as in earlier versions.
+    #[serde(skip_serializing_if = "is_zero")]
     transient: u64,
-    /// Entries that answered a question and answer none here; a plain import is told as ever.
-    #[serde(skip_serializing_if = "is_none")]
+    /// Entries that were imported without their slot. Left out of JSON if 0, too.
+    #[serde(skip_serializing_if = "is_zero")]
     slots: u64,
     refused: u64,
 }
 
-fn is_none(count: &u64) -> bool {
+fn is_zero(count: &u64) -> bool {
     *count == 0
 }
 
+/// Entries of one memory that are sent together, each with the number of its line.
 struct Batch {
     memory_ref: String,
     bytes: usize,
@@ -81,7 +84,7 @@ struct Batch {
 }
 
 struct Importer<'a> {
-    door: Arc<dyn Door>,
+    api: Arc<dyn Door>,
     import: &'a Import,
     counts: Counts,
     batch: Batch,
@@ -96,7 +99,7 @@ pub async fn run(global: &Global, import: &Import) -> anyhow::Result<()> {
         entries: Vec::new(),
     };
     let mut importer = Importer {
-        door: door(global).await?,
+        api: door(global).await?,
         import,
         counts: Counts::default(),
         batch,
@@ -237,7 +240,8 @@ impl Importer<'_> {
         }
     }
 
-    /// A batch with a bad line is refused whole: find the line, keep the rest.
+    /// Sends the entries of a refused batch one by one: the server refuses a batch as a whole, and
+    /// only the bad line is to be left out.
     async fn one_by_one(&mut self, entries: Vec<(u64, ImportEntry)>) -> anyhow::Result<()> {
         for (number, entry) in entries {
             match self
@@ -257,7 +261,7 @@ impl Importer<'_> {
 
     async fn send(&mut self, request: ImportRequest) -> Result<(), Failure> {
         let done = self
-            .door
+            .api
             .import(&self.batch.memory_ref, request)
             .await?
             .value;
@@ -276,12 +280,14 @@ impl Importer<'_> {
     }
 }
 
-/// Whether a line is to blame: what it says cannot be, or is more than the key may vouch for.
+/// Returns whether a failure is the fault of a line: it is invalid, or claims more trust than the
+/// key may vouch for.
 fn is_invalid(failure: &Failure) -> bool {
     matches!(failure.status, 400 | 413 | 422) || failure.body.error == "trust_above_key"
 }
 
-/// The same line at the same place of a repeated import is the same entry.
+/// Derives an id from the number and text of a line, so that a repeated import finds the entry
+/// again.
 fn derived_id(number: u64, text: &str) -> String {
     let mut hasher = blake3::Hasher::new_derive_key("remembrancer import id v1");
     hasher.update(&number.to_le_bytes());

@@ -1,4 +1,5 @@
-//! `remem key`: make, list, lower and revoke API keys. Opens the store itself, or a server with --url.
+//! `remem key`: creates, lists, lowers and revokes API keys. It opens the store itself, or a server
+//! with --url.
 
 use super::entries::instant;
 use super::own_door;
@@ -12,7 +13,8 @@ use remem_wire::time::Instant;
 use remem_wire::workshop::SourceName;
 
 pub async fn run(global: &Global, command: &Key) -> anyhow::Result<()> {
-    // The request itself names the tenant, and a server refuses one that the key does not reach.
+    // The request itself names the tenant, and a server refuses a tenant that the key may not
+    // administer, so the check of the key's own tenant is skipped below.
     let tenant = match (&global.url, command) {
         (Some(_), Key::List | Key::Trust { .. } | Key::Revoke { .. }) => global.tenant.clone(),
         _ => Some(global.local_tenant().to_owned()),
@@ -59,13 +61,13 @@ pub async fn run(global: &Global, command: &Key) -> anyhow::Result<()> {
             }
             println!("{}", created.key);
             let info = created.info;
-            let whose = if info.principal == info.id {
+            let principal = if info.principal == info.id {
                 String::new()
             } else {
                 format!(", for {}", info.principal)
             };
             eprintln!(
-                "{} of tenant {}{whose}: {}; vouches for {} at the most. The key is shown this once.",
+                "{} of tenant {}{principal}: {}; vouches for {} at the most. The key is shown this once.",
                 info.id,
                 info.tenant,
                 info.scopes.join(", "),
@@ -147,13 +149,13 @@ fn show(list: &KeyList) {
     }
 }
 
-/// How the most that a key may vouch for is shown.
+/// Renders the highest trust that a key may vouch for.
 pub fn trust_of(trust: SourceName, unset: bool) -> String {
     let mark = if unset { " (unset)" } else { "" };
     format!("{}{mark}", trust.as_str())
 }
 
-/// What is said of a word that is no trust.
+/// Returns the error for a word that is not the name of a trust.
 pub fn unknown_trust() -> anyhow::Error {
     anyhow::anyhow!(
         "a trust is one of {}",
@@ -166,7 +168,7 @@ fn source(name: &str) -> anyhow::Result<SourceName> {
     Ok(trust.into())
 }
 
-/// The scopes of a role.
+/// Returns the scopes of a role.
 fn scopes_of(role: &str) -> anyhow::Result<Vec<String>> {
     let names = ROLES.map(|(name, _)| name).join(", ");
     let permissions = permission::role(role)
@@ -177,8 +179,8 @@ fn scopes_of(role: &str) -> anyhow::Result<Vec<String>> {
         .collect())
 }
 
-/// Where the store is opened directly, a first key may name a new tenant; a server creates it
-/// itself if the caller may.
+/// Creates the tenant of a new key if the store is opened directly and the tenant does not exist. A
+/// server creates it itself, if the caller may.
 async fn create_tenant(global: &Global) -> anyhow::Result<()> {
     if global.url.is_some() {
         return Ok(());

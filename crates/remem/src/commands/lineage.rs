@@ -1,14 +1,15 @@
-//! Where entries come from: lineage, and the archives of distillations.
+//! `remem lineage` and `remem archive`: the sources and derivatives of an entry, and the archives
+//! of distillations.
 
 use super::door;
 use crate::cli::{Archive, Global, OneEntry};
 use crate::output::{self, preview};
 use std::io::Write;
 
-pub async fn run(global: &Global, one: &OneEntry) -> anyhow::Result<()> {
+pub async fn run(global: &Global, target: &OneEntry) -> anyhow::Result<()> {
     let lineage = door(global)
         .await?
-        .lineage(&one.memory_ref, &one.id)
+        .lineage(&target.memory_ref, &target.id)
         .await?;
     if global.json {
         return output::json(&lineage);
@@ -20,19 +21,22 @@ pub async fn run(global: &Global, one: &OneEntry) -> anyhow::Result<()> {
         println!("replaced by  {}", preview(by, 100));
     }
     println!();
-    let sources = lineage.sources.into_iter().map(|one| ("made from", one));
+    let sources = lineage
+        .sources
+        .into_iter()
+        .map(|relative| ("made from", relative));
     let all = sources.chain(
         lineage
             .derivatives
             .into_iter()
-            .map(|one| ("made into", one)),
+            .map(|relative| ("made into", relative)),
     );
-    let rows = all.map(|(what, one)| {
+    let rows = all.map(|(what, relative)| {
         vec![
             what.to_owned(),
-            preview(&one.memory_ref, 60),
-            preview(&one.id, 100),
-            one.state,
+            preview(&relative.memory_ref, 60),
+            preview(&relative.id, 100),
+            relative.state,
         ]
     });
     output::table(
@@ -44,20 +48,20 @@ pub async fn run(global: &Global, one: &OneEntry) -> anyhow::Result<()> {
 }
 
 pub async fn archive(global: &Global, command: &Archive) -> anyhow::Result<()> {
-    let door = door(global).await?;
+    let api = door(global).await?;
     match command {
         Archive::List { memory_ref } => {
-            let list = door.archives(memory_ref).await?.archives;
+            let list = api.archives(memory_ref).await?.archives;
             if global.json {
                 return list.iter().try_for_each(output::json);
             }
-            let rows = list.into_iter().map(|one| {
-                let state = if one.erased { "erased" } else { "kept" };
-                let topics = preview(&one.topics.join(", "), 48);
+            let rows = list.into_iter().map(|archive| {
+                let state = if archive.erased { "erased" } else { "kept" };
+                let topics = preview(&archive.topics.join(", "), 48);
                 vec![
-                    one.sha256,
-                    one.created_at.to_string(),
-                    one.source_count.to_string(),
+                    archive.sha256,
+                    archive.created_at.to_string(),
+                    archive.source_count.to_string(),
                     state.to_owned(),
                     topics,
                 ]
@@ -69,8 +73,8 @@ pub async fn archive(global: &Global, command: &Archive) -> anyhow::Result<()> {
             );
         }
         Archive::Get { memory_ref, sha256 } => {
-            // Nothing before, nothing after: the bytes are what the digest names.
-            std::io::stdout().write_all(door.archive(memory_ref, sha256).await?.as_bytes())?;
+            // Not one byte is added: the digest names exactly these bytes.
+            std::io::stdout().write_all(api.archive(memory_ref, sha256).await?.as_bytes())?;
         }
     }
     Ok(())

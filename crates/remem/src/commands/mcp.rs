@@ -1,8 +1,9 @@
 //! `remem mcp`: MCP over stdio. Standard output belongs to the protocol; everything else goes to
 //! standard error.
 //!
-//! On a store of its own it also runs the passes, or reminders would never fire there. Leases see to
-//! it that several processes on one folder, a server among them, do not do the same twice.
+//! On a store of its own it also runs the passes, because reminders would never fire there without
+//! them. Leases ensure that several processes on one folder, a server among them, do not run the
+//! same pass twice.
 
 use super::keys::unknown_trust;
 use super::remote;
@@ -20,27 +21,28 @@ pub async fn run(global: &Global, mcp: &Mcp) -> anyhow::Result<()> {
         return converse(remote(global, &config).await?).await;
     }
     let most: Trust = mcp.trust.parse().map_err(|_| unknown_trust())?;
-    let door = host::local_door(&config, global.local_tenant()).await?;
-    let door = EngineDoor {
-        caller: door.caller.capped(most),
-        ..door
+    let api = host::local_door(&config, global.local_tenant()).await?;
+    let api = EngineDoor {
+        caller: api.caller.capped(most),
+        ..api
     };
     let (stop, stopping) = watch::channel(false);
     let passes = sabotage!(
         "mcp-on-a-folder-runs-no-passes",
-        runner::start(&door.engine, &stopping),
+        runner::start(&api.engine, &stopping),
         Vec::new()
     );
-    let ended = converse(Arc::new(door)).await;
+    let result = converse(Arc::new(api)).await;
     stop.send_replace(true);
     for pass in passes {
         let _ = pass.await;
     }
-    ended
+    result
 }
 
-async fn converse(door: Arc<dyn Door>) -> anyhow::Result<()> {
-    remem_server::mcp::stdio(door)
+/// Serves MCP until the client ends the session.
+async fn converse(api: Arc<dyn Door>) -> anyhow::Result<()> {
+    remem_server::mcp::stdio(api)
         .await
         .map_err(|error| anyhow::anyhow!("the MCP session ended badly: {error}"))
 }

@@ -1,5 +1,5 @@
-//! `remem migrate`: prepares a PostgreSQL database, or brings its schema up to date. Prints the URL
-//! that `serve` should use.
+//! `remem migrate`: prepares a PostgreSQL database, or brings its schema up to date. It prints the
+//! URL that `serve` should use.
 
 use crate::cli::Global;
 use crate::{config, host, output};
@@ -22,7 +22,7 @@ pub async fn run(global: &Global) -> anyhow::Result<()> {
     let done = migrate(&target, &password)
         .await
         .context("cannot prepare the database")?;
-    let filled = fill_hashes(&target, &mut told)
+    let filled = fill_hashes(&target, &mut report_progress)
         .await
         .context("the schema is up to date, but rows have no hashes yet: run this again")?;
     let serve_url = as_user(&url, &done.roles.app, done.app_created.then_some(&password));
@@ -37,7 +37,7 @@ pub async fn run(global: &Global) -> anyhow::Result<()> {
             "hashesMade": filled,
         }));
     }
-    tell(&done);
+    print_summary(&done);
     if filled > 0 {
         eprintln!("hashes made for {filled} rows of an earlier version");
     }
@@ -45,14 +45,15 @@ pub async fn run(global: &Global) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Rows of an earlier version, a page at a time; nothing is said of tables that have none.
-fn told(filling: &Filling) {
+/// Reports the progress of hashing rows of an earlier version, page by page. A table without such
+/// rows is not mentioned.
+fn report_progress(filling: &Filling) {
     if filling.rows > 0 {
         eprintln!("hashes: {} rows, at {}", filling.rows, filling.table);
     }
 }
 
-fn tell(done: &Migrated) {
+fn print_summary(done: &Migrated) {
     match done.applied[..] {
         [] => eprintln!("the schema is up to date"),
         _ => eprintln!("applied: {}", done.applied.join(", ")),
@@ -71,18 +72,18 @@ fn tell(done: &Migrated) {
     eprintln!("  remem serve --database URL      where URL is:");
 }
 
-/// The same place for another user.
+/// Returns the URL of the same database for another user.
 fn as_user(url: &str, user: &str, password: Option<&String>) -> String {
     let (scheme, rest) = url.split_once("://").unwrap_or(("postgres", url));
-    let place_end = rest.find(['/', '?']).unwrap_or(rest.len());
-    let place = rest[..place_end]
+    let hosts_end = rest.find(['/', '?']).unwrap_or(rest.len());
+    let hosts = rest[..hosts_end]
         .rsplit_once('@')
-        .map_or(&rest[..place_end], |(_, place)| place);
+        .map_or(&rest[..hosts_end], |(_, hosts)| hosts);
     let user = percent_encoding::utf8_percent_encode(user, percent_encoding::NON_ALPHANUMERIC)
         .to_string()
         .replace("%5F", "_");
     let password = password.map(|p| format!(":{p}")).unwrap_or_default();
-    format!("{scheme}://{user}{password}@{place}{}", &rest[place_end..])
+    format!("{scheme}://{user}{password}@{hosts}{}", &rest[hosts_end..])
 }
 
 #[cfg(test)]

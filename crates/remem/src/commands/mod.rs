@@ -1,4 +1,5 @@
-//! Commands: one file each. A command opens a door, calls it, prints.
+//! The commands, one file each. A command opens a memory API (a server's, or that of an engine in
+//! this process), calls it and prints the answer.
 
 mod agents;
 mod automations;
@@ -38,7 +39,7 @@ use remem_core::sabotage;
 use remem_server::Door;
 use std::sync::Arc;
 
-/// Runs a command.
+/// Runs the command of a parsed command line.
 pub async fn run(cli: Cli) -> anyhow::Result<()> {
     let global = &cli.global;
     match &cli.command {
@@ -48,14 +49,14 @@ pub async fn run(cli: Cli) -> anyhow::Result<()> {
         Command::Migrate => migrate::run(global).await,
         Command::Mcp(mcp) => mcp::run(global, mcp).await,
         Command::Put(put) => entries::put(global, put).await,
-        Command::Get(one) => entries::get(global, one).await,
+        Command::Get(target) => entries::get(global, target).await,
         Command::List(list) => entries::list(global, list).await,
         Command::Search(search) => recall::search(global, search).await,
-        Command::Recall(wanted) => recall::recall(global, wanted).await,
-        Command::Delete(one) => entries::delete(global, one).await,
+        Command::Recall(recall) => recall::recall(global, recall).await,
+        Command::Delete(target) => entries::delete(global, target).await,
         Command::Forget(forget) => forget::run(global, forget).await,
         Command::Erasure(erasure) => forget::erasure(global, erasure).await,
-        Command::Lineage(one) => lineage::run(global, one).await,
+        Command::Lineage(target) => lineage::run(global, target).await,
         Command::Archive(archive) => lineage::archive(global, archive).await,
         Command::Commitment(commitment) => commitments::run(global, commitment).await,
         Command::Heartbeat(heartbeat) => heartbeats::run(global, heartbeat).await,
@@ -63,7 +64,7 @@ pub async fn run(cli: Cli) -> anyhow::Result<()> {
         Command::Retract(question) => workshop::retract(global, question).await,
         Command::Session(session) => workshop::session(global, session).await,
         Command::Link(link) => workshop::link(global, link).await,
-        Command::Audit(one) => workshop::audit(global, one).await,
+        Command::Audit(target) => workshop::audit(global, target).await,
         Command::Retention(retention) => workshop::retention(global, retention).await,
         Command::Rule(rule) => rules::run(global, rule).await,
         Command::Profile(profile) => workshop::profile(global, profile).await,
@@ -103,7 +104,7 @@ fn print_config(global: &Global) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The door for everyday commands: a server, unless --local says otherwise.
+/// Opens the memory API for everyday commands: a server's, unless `--local` is given.
 async fn door(global: &Global) -> anyhow::Result<Arc<dyn Door>> {
     let config = config::load(global, None)?;
     if global.local {
@@ -114,8 +115,8 @@ async fn door(global: &Global) -> anyhow::Result<Arc<dyn Door>> {
     remote(global, &config).await
 }
 
-/// The door for commands that administer the host or carry memory into another program: the
-/// embedded store, unless a URL is given.
+/// Opens the memory API for commands that administer the host or provide memory to another program:
+/// that of an engine on the configured store, unless a URL is given.
 async fn own_door(global: &Global) -> anyhow::Result<Arc<dyn Door>> {
     let config = config::load(global, None)?;
     match &global.url {
@@ -126,20 +127,20 @@ async fn own_door(global: &Global) -> anyhow::Result<Arc<dyn Door>> {
     }
 }
 
-/// The door to a server, once it is known to be of the tenant that was named: the key decides which
-/// tenant a server acts in.
+/// Opens the memory API of a server, and fails if its key is not of the tenant that was named: the
+/// key alone decides which tenant a server acts in.
 async fn remote(global: &Global, config: &Config) -> anyhow::Result<Arc<dyn Door>> {
-    let door = any_remote(global, config)?;
+    let api = any_remote(global, config)?;
     if let Some(named) = &global.tenant {
-        let is = door.whoami().await?.tenant;
-        if sabotage!("a-wrong-tenant-is-passed-over", is != *named, false) {
+        let actual = api.whoami().await?.tenant;
+        if sabotage!("a-wrong-tenant-is-passed-over", actual != *named, false) {
             return Err(output::WrongTenant.into());
         }
     }
-    Ok(door)
+    Ok(api)
 }
 
-/// The door to a server, whatever its key's tenant is.
+/// Opens the memory API of a server, whatever the tenant of its key is.
 fn any_remote(global: &Global, config: &Config) -> anyhow::Result<Arc<dyn Door>> {
     let url = global
         .url

@@ -1,5 +1,5 @@
-//! `remem model`: installs, lists and checks the models that make vectors. What a model is and
-//! where it is kept is in `embedder/`.
+//! `remem model`: installs, lists and checks embedding models. The catalogue of models and their
+//! files on disk are in `embedder/`.
 
 use crate::cli::{Global, Model, ModelInstall};
 use crate::config::{self, Config};
@@ -12,7 +12,7 @@ use serde_json::json;
 use std::io::IsTerminal;
 use std::time::Duration;
 
-/// Runs one of them.
+/// Runs a subcommand of `remem model`.
 pub async fn run(global: &Global, model: &Model) -> anyhow::Result<()> {
     let config = config::load(global, None)?;
     match model {
@@ -26,7 +26,7 @@ async fn add(global: &Global, config: &Config, wanted: &ModelInstall) -> anyhow:
     let offer = embedder::find(&wanted.name)?;
     let data_dir = &config.storage.data_dir;
     let fresh = wanted.force || !install::check(data_dir, offer).is_empty();
-    let place = if fresh {
+    let folder = if fresh {
         let bar = bar(global);
         let done = install::install(data_dir, offer, &wanted.from, &|step| {
             bar.set_message(step.to_owned())
@@ -39,15 +39,15 @@ async fn add(global: &Global, config: &Config, wanted: &ModelInstall) -> anyhow:
     };
     if global.json {
         return output::json(
-            &json!({"name": offer.name, "installed": fresh, "folder": place, "bytes": offer.bytes()}),
+            &json!({"name": offer.name, "installed": fresh, "folder": folder, "bytes": offer.bytes()}),
         );
     }
-    let said = if fresh {
+    let outcome = if fresh {
         "installed"
     } else {
         "is installed already and in order:"
     };
-    println!("{} {said} {}", offer.name, place.display());
+    println!("{} {outcome} {}", offer.name, folder.display());
     if fresh {
         println!("It is used from the next start on: start a host that is running again.");
     }
@@ -115,10 +115,10 @@ fn list(global: &Global, config: &Config) -> anyhow::Result<()> {
 
 fn verify(global: &Global, config: &Config, name: Option<&str>) -> anyhow::Result<()> {
     let data_dir = &config.storage.data_dir;
-    let there = |offer: &&Offer| install::folder(data_dir, offer).exists();
+    let exists = |offer: &&Offer| install::folder(data_dir, offer).exists();
     let offers: Vec<&'static Offer> = match name {
         Some(name) => vec![embedder::find(name)?],
-        None => OFFERS.iter().filter(there).collect(),
+        None => OFFERS.iter().filter(exists).collect(),
     };
     ensure!(
         !offers.is_empty(),
@@ -126,10 +126,10 @@ fn verify(global: &Global, config: &Config, name: Option<&str>) -> anyhow::Resul
         OFFERS[0].command()
     );
     let mut wrong = 0;
-    let mut found = Vec::new();
+    let mut results = Vec::new();
     for offer in offers {
         ensure!(
-            there(&offer),
+            exists(&offer),
             "{} is not installed; install it with `{}`",
             offer.name,
             offer.command()
@@ -140,7 +140,7 @@ fn verify(global: &Global, config: &Config, name: Option<&str>) -> anyhow::Resul
             .iter()
             .map(|(part, flaw)| json!({"file": part.file, "flaw": flaw.as_str()}))
             .collect();
-        found.push(json!({"name": offer.name, "ok": files.is_empty(), "wrong": files}));
+        results.push(json!({"name": offer.name, "ok": files.is_empty(), "wrong": files}));
         if global.json {
             continue;
         }
@@ -152,7 +152,7 @@ fn verify(global: &Global, config: &Config, name: Option<&str>) -> anyhow::Resul
         }
     }
     if global.json {
-        output::json(&found)?;
+        output::json(&results)?;
     }
     ensure!(
         wrong == 0,

@@ -18,10 +18,10 @@ use std::time::Duration;
 
 pub async fn run(global: &Global, command: &Pass) -> anyhow::Result<()> {
     let opened = Opened::open(global).await?;
-    let door = &opened.door;
+    let api = &opened.api;
     match command {
-        Pass::List => list(global, door).await,
-        Pass::Status { pass } => status(global, door, pass.as_deref()).await,
+        Pass::List => list(global, api).await,
+        Pass::Status { pass } => status(global, api, pass.as_deref()).await,
         Pass::Run(run) => run_one(global, &opened, run).await,
         Pass::Jobs { pass, state, limit } => {
             let query = JobsQuery {
@@ -30,7 +30,7 @@ pub async fn run(global: &Global, command: &Pass) -> anyhow::Result<()> {
                 after: None,
                 limit: Some(*limit),
             };
-            let list = door.jobs(query).await?;
+            let list = api.jobs(query).await?;
             if global.json {
                 return output::json(&list);
             }
@@ -48,7 +48,7 @@ pub async fn run(global: &Global, command: &Pass) -> anyhow::Result<()> {
             Ok(())
         }
         Pass::Cancel { job } => {
-            let job = door.cancel_job(job).await?;
+            let job = api.cancel_job(job).await?;
             if global.json {
                 return output::json(&job);
             }
@@ -63,12 +63,12 @@ pub async fn run(global: &Global, command: &Pass) -> anyhow::Result<()> {
             );
             Ok(())
         }
-        Pass::Schedule(command) => schedule::run(global, door, command).await,
+        Pass::Schedule(command) => schedule::run(global, api, command).await,
     }
 }
 
-async fn list(global: &Global, door: &Arc<dyn Door>) -> anyhow::Result<()> {
-    let list = door.passes().await?;
+async fn list(global: &Global, api: &Arc<dyn Door>) -> anyhow::Result<()> {
+    let list = api.passes().await?;
     if global.json {
         return output::json(&list);
     }
@@ -95,12 +95,12 @@ async fn list(global: &Global, door: &Arc<dyn Door>) -> anyhow::Result<()> {
     Ok(())
 }
 
-async fn status(global: &Global, door: &Arc<dyn Door>, only: Option<&str>) -> anyhow::Result<()> {
-    let mut list = door.passes().await?;
+async fn status(global: &Global, api: &Arc<dyn Door>, only: Option<&str>) -> anyhow::Result<()> {
+    let mut list = api.passes().await?;
     list.passes
         .retain(|pass| only.is_none_or(|only| pass.name == only));
     let vectors = if only == Some("embed") {
-        Some(door.embeddings().await?)
+        Some(api.embeddings().await?)
     } else {
         None
     };
@@ -159,7 +159,7 @@ async fn status(global: &Global, door: &Arc<dyn Door>, only: Option<&str>) -> an
     Ok(())
 }
 
-/// How far vectors have been made.
+/// Prints the models and counts of embeddings.
 fn show_vectors(status: &EmbeddingStatus) {
     let Some(current) = &status.current else {
         println!("\nno model makes vectors; entries are found by their words");
@@ -175,22 +175,22 @@ fn show_vectors(status: &EmbeddingStatus) {
         output::preview(status.serving.as_deref().unwrap_or("-"), 80)
     );
     println!("texts    {}", status.texts);
-    for one in &status.vectors {
+    for count in &status.vectors {
         println!(
             "vectors  {} of {}",
-            one.entries,
-            output::preview(&one.model, 80)
+            count.entries,
+            output::preview(&count.model, 80)
         );
     }
-    if let Some(one) = &status.comparison {
-        let verdict = if one.passed {
+    if let Some(comparison) = &status.comparison {
+        let verdict = if comparison.passed {
             "alike enough"
         } else {
             "not alike enough: the one before goes on serving"
         };
         println!(
             "compared with the one before: overlap {:.2}, agreement {:.2}, {} questions; {verdict}",
-            one.overlap, one.agreement, one.questions
+            comparison.overlap, comparison.agreement, comparison.questions
         );
     }
 }
@@ -220,7 +220,7 @@ fn job_row(job: &JobDoc) -> Vec<String> {
 
 async fn run_one(global: &Global, opened: &Opened, run: &Run) -> anyhow::Result<()> {
     let known = opened
-        .door
+        .api
         .passes()
         .await?
         .passes
@@ -242,10 +242,10 @@ async fn run_one(global: &Global, opened: &Opened, run: &Run) -> anyhow::Result<
     if over_memory && !run.dry_run {
         return follow::start(global, opened, &run.name, wanted, !run.no_wait).await;
     }
-    repeat(global, &opened.door, &run.name, wanted).await
+    repeat(global, &opened.api, &run.name, wanted).await
 }
 
-/// `name=value`: what looks like a number or a truth is one.
+/// Parses options of the form `name=value`. A value that reads as a number or a boolean is one.
 fn options(given: &[String]) -> anyhow::Result<Map<String, Value>> {
     let pair = |text: &String| {
         let (name, value) = text.split_once('=').context("an option is NAME=VALUE")?;
@@ -261,10 +261,10 @@ fn options(given: &[String]) -> anyhow::Result<Map<String, Value>> {
 }
 
 pub async fn vacuum(global: &Global) -> anyhow::Result<()> {
-    let door = door(global).await?;
+    let api = door(global).await?;
     repeat(
         global,
-        &door,
+        &api,
         "purge",
         PassRun {
             compact: true,
@@ -274,10 +274,11 @@ pub async fn vacuum(global: &Global) -> anyhow::Result<()> {
     .await
 }
 
-/// One activation is bounded; a person who asks for a pass wants all of it.
+/// Runs a pass until it has no more work: each activation is bounded, but a person who runs a pass
+/// by hand wants all of it done.
 async fn repeat(
     global: &Global,
-    door: &Arc<dyn Door>,
+    api: &Arc<dyn Door>,
     name: &str,
     run: PassRun,
 ) -> anyhow::Result<()> {
@@ -286,7 +287,7 @@ async fn repeat(
     let mut total = PassAnswer::default();
     loop {
         progress.set_message(format!("{name}: {} changed", total.changed));
-        let PassRan::Done(step) = door.run_pass(name, run.clone(), None).await? else {
+        let PassRan::Done(step) = api.run_pass(name, run.clone(), None).await? else {
             bail!("{name} became a job")
         };
         let examined = total.examined + step.examined;

@@ -1,4 +1,4 @@
-//! `remem proposal`: look at proposals, decide about them, submit one.
+//! `remem proposal`: lists, shows, submits and revises proposals, and decides about them.
 
 use super::door;
 use crate::cli::{Global, Proposal as Command};
@@ -14,7 +14,7 @@ use serde_json::{Map, Value};
 use std::path::Path;
 
 pub async fn run(global: &Global, command: &Command) -> anyhow::Result<()> {
-    let door = door(global).await?;
+    let api = door(global).await?;
     match command {
         Command::List { state, kind, limit } => {
             let query = ProposalsQuery {
@@ -23,9 +23,9 @@ pub async fn run(global: &Global, command: &Command) -> anyhow::Result<()> {
                 limit: Some(*limit),
                 cursor: None,
             };
-            list(global, door.as_ref(), query).await
+            list(global, api.as_ref(), query).await
         }
-        Command::Show { id } => show(global, door.as_ref(), id).await,
+        Command::Show { id } => show(global, api.as_ref(), id).await,
         Command::Submit {
             file,
             kind,
@@ -42,10 +42,10 @@ pub async fn run(global: &Global, command: &Command) -> anyhow::Result<()> {
                 artifact: object(file)?,
                 source_run_ids: Vec::new(),
             };
-            told(
+            print_result(
                 global,
                 "submitted",
-                &door.submit_proposal(request, None).await?.0,
+                &api.submit_proposal(request, None).await?.0,
             )
         }
         Command::Revise {
@@ -62,19 +62,19 @@ pub async fn run(global: &Global, command: &Command) -> anyhow::Result<()> {
                 artifact,
                 artifact_digest: digest.clone(),
             };
-            told(global, "revised", &door.revise_proposal(id, patch).await?)
+            print_result(global, "revised", &api.revise_proposal(id, patch).await?)
         }
         Command::Apply(decide) => {
             let decision = ProposalDecision {
                 artifact_digest: decide.digest.clone(),
             };
-            decided(global, &door.apply_proposal(&decide.id, decision).await?)
+            print_decision(global, &api.apply_proposal(&decide.id, decision).await?)
         }
         Command::Approve(decide) => {
             let decision = ProposalDecision {
                 artifact_digest: decide.digest.clone(),
             };
-            decided(global, &door.approve_proposal(&decide.id, decision).await?)
+            print_decision(global, &api.approve_proposal(&decide.id, decision).await?)
         }
         Command::Override {
             id,
@@ -87,22 +87,24 @@ pub async fn run(global: &Global, command: &Command) -> anyhow::Result<()> {
                 note: note.clone(),
                 artifact_digest: digest.clone(),
             };
-            decided(global, &door.override_proposal(id, request).await?)
+            print_decision(global, &api.override_proposal(id, request).await?)
         }
-        Command::Reject { id } => told(global, "rejected", &door.reject_proposal(id).await?),
-        Command::Archive { id } => told(global, "archived", &door.archive_proposal(id).await?),
-        Command::Installed => installed(global, door.as_ref()).await,
+        Command::Reject { id } => print_result(global, "rejected", &api.reject_proposal(id).await?),
+        Command::Archive { id } => {
+            print_result(global, "archived", &api.archive_proposal(id).await?)
+        }
+        Command::Installed => installed(global, api.as_ref()).await,
     }
 }
 
-/// A JSON object in a file.
+/// Reads a JSON object from a file.
 pub(super) fn object(file: &Path) -> anyhow::Result<Map<String, Value>> {
     let text = std::fs::read(file).with_context(|| format!("cannot read {}", file.display()))?;
     serde_json::from_slice(&text)
         .map_err(|e| anyhow::anyhow!("{} is not a JSON object: {}", file.display(), json_hint(&e)))
 }
 
-fn told(global: &Global, what: &str, proposal: &Proposal) -> anyhow::Result<()> {
+fn print_result(global: &Global, what: &str, proposal: &Proposal) -> anyhow::Result<()> {
     if global.json {
         return output::json(proposal);
     }
@@ -113,22 +115,22 @@ fn told(global: &Global, what: &str, proposal: &Proposal) -> anyhow::Result<()> 
     Ok(())
 }
 
-fn decided(global: &Global, decided: &Decided) -> anyhow::Result<()> {
+fn print_decision(global: &Global, decision: &Decided) -> anyhow::Result<()> {
     if global.json {
-        return output::json(&decided.proposal);
+        return output::json(&decision.proposal);
     }
-    match &decided.proposal.activation {
+    match &decision.proposal.activation {
         Some(activation) => println!("installed {}", activation.installed_artifact_ref),
         None => println!(
             "{} waits for approvals; `remem proposal show` tells how many",
-            decided.proposal.id
+            decision.proposal.id
         ),
     }
     Ok(())
 }
 
-async fn list(global: &Global, door: &dyn Door, query: ProposalsQuery) -> anyhow::Result<()> {
-    let list = door.proposals(query).await?;
+async fn list(global: &Global, api: &dyn Door, query: ProposalsQuery) -> anyhow::Result<()> {
+    let list = api.proposals(query).await?;
     if global.json {
         return output::json(&list);
     }
@@ -153,13 +155,13 @@ async fn list(global: &Global, door: &dyn Door, query: ProposalsQuery) -> anyhow
     Ok(())
 }
 
-async fn show(global: &Global, door: &dyn Door, id: &str) -> anyhow::Result<()> {
-    let proposal = door.proposal(id).await?;
+async fn show(global: &Global, api: &dyn Door, id: &str) -> anyhow::Result<()> {
+    let proposal = api.proposal(id).await?;
     if global.json {
         return output::json(&proposal);
     }
-    let revisions = door.proposal_revisions(id).await?.revisions;
-    let gate = match door.proposal_gate(id).await {
+    let revisions = api.proposal_revisions(id).await?.revisions;
+    let gate = match api.proposal_gate(id).await {
         Ok(gate) => Some(gate),
         Err(failure) if failure.status == 404 => None,
         Err(failure) => return Err(failure.into()),
@@ -227,18 +229,18 @@ fn print_proposal(
     );
 }
 
-async fn installed(global: &Global, door: &dyn Door) -> anyhow::Result<()> {
-    let list = door.installed_artifacts().await?;
+async fn installed(global: &Global, api: &dyn Door) -> anyhow::Result<()> {
+    let list = api.installed_artifacts().await?;
     if global.json {
         return output::json(&list);
     }
-    let rows = list.installed.iter().map(|one| {
-        let from = format!("{} revision {}", one.proposal_id, one.revision);
+    let rows = list.installed.iter().map(|artifact| {
+        let from = format!("{} revision {}", artifact.proposal_id, artifact.revision);
         vec![
-            one.reference.clone(),
+            artifact.reference.clone(),
             from,
-            one.installed_at.to_string(),
-            one.artifact_digest.clone(),
+            artifact.installed_at.to_string(),
+            artifact.artifact_digest.clone(),
         ]
     });
     output::table(

@@ -1,4 +1,4 @@
-//! search and recall.
+//! `remem search` and `remem recall`.
 
 use super::door;
 use super::entries::{instant, row};
@@ -13,7 +13,8 @@ const PARTS: [&str; 8] = [
     "WORDS", "MEANING", "MEANT", "CONTEXT", "RECENCY", "TIER", "SUPPORT", "USAGE",
 ];
 
-fn given(text: Option<&str>, flag: &str) -> anyhow::Result<Option<Instant>> {
+/// Parses the instant of a flag, if it is given.
+fn optional_instant(text: Option<&str>, flag: &str) -> anyhow::Result<Option<Instant>> {
     text.map(|text| instant(text, flag)).transpose()
 }
 
@@ -24,12 +25,12 @@ pub async fn search(global: &Global, search: &Search) -> anyhow::Result<()> {
         query: search.query.join(" "),
         limit: Some(search.limit),
         tags: by.tags.clone(),
-        created_from: given(by.from.as_deref(), "--from")?,
-        created_to: given(by.to.as_deref(), "--to")?,
+        created_from: optional_instant(by.from.as_deref(), "--from")?,
+        created_to: optional_instant(by.to.as_deref(), "--to")?,
         at_least: by.at_least.clone(),
         mode: by.mode.clone(),
         include: Some("facets".to_owned()).filter(|_| !global.json || which.facets),
-        as_of: given(which.as_of.as_deref(), "--as-of")?,
+        as_of: optional_instant(which.as_of.as_deref(), "--as-of")?,
         tier: which.tier,
         typology: which.typology,
         interaction: which.interaction.clone(),
@@ -47,7 +48,7 @@ pub async fn search(global: &Global, search: &Search) -> anyhow::Result<()> {
     if global.json {
         return output::json(&answer);
     }
-    let nothing = if search.abstain {
+    let no_rows = if search.abstain {
         format!("nothing relevant (probability {:.2})", answer.probability)
     } else {
         "nothing found".to_owned()
@@ -61,12 +62,13 @@ pub async fn search(global: &Global, search: &Search) -> anyhow::Result<()> {
         .hits
         .iter()
         .flat_map(|hit| hit_rows(hit, search.explain));
-    output::table(&heading, rows.collect(), &nothing);
-    tell(&answer);
+    output::table(&heading, rows.collect(), &no_rows);
+    print_summary(&answer);
     Ok(())
 }
 
-/// A hit between what stands beside it, in the order in which it was written.
+/// Renders a hit as rows: its neighbours before it, the hit, those after it, in the order in which
+/// they were written.
 fn hit_rows(hit: &SearchHit, explain: bool) -> Vec<Vec<String>> {
     let blank = |mark: &str| {
         [
@@ -75,17 +77,17 @@ fn hit_rows(hit: &SearchHit, explain: bool) -> Vec<Vec<String>> {
         ]
         .concat()
     };
-    let beside = |mark: &str, entry: &MemoryEntry| [blank(mark), row(entry, None)].concat();
+    let neighbour = |mark: &str, entry: &MemoryEntry| [blank(mark), row(entry, None)].concat();
     let mut scores = vec![format!("{:.3}", hit.score)];
     scores.extend(hit.parts.iter().flat_map(numbers));
     let mut rows: Vec<Vec<String>> = hit
         .before
         .iter()
         .rev()
-        .map(|entry| beside("before", entry))
+        .map(|entry| neighbour("before", entry))
         .collect();
     rows.push([scores, row(&hit.entry, hit.facets.as_ref())].concat());
-    rows.extend(hit.after.iter().map(|entry| beside("after", entry)));
+    rows.extend(hit.after.iter().map(|entry| neighbour("after", entry)));
     rows
 }
 
@@ -113,9 +115,9 @@ fn numbers(parts: &ScoreParts) -> [String; 8] {
     .map(|part| format!("{part:.3}"))
 }
 
-/// How sure it is, and how the query was read; beside the table, so that programs read the table
-/// alone.
-fn tell(answer: &SearchAnswer) {
+/// Prints how probable a relevant hit is, and the time that was read in the query. It goes to
+/// standard error, so that programs read the table alone.
+fn print_summary(answer: &SearchAnswer) {
     if let Some(when) = &answer.when {
         let only = if answer.hits.is_empty() || !when.applied {
             ""
@@ -150,10 +152,10 @@ pub async fn recall(global: &Global, recall: &Recall) -> anyhow::Result<()> {
         time: by.time.clone(),
         per_source: by.per_source,
         tags: by.tags.clone(),
-        created_from: given(by.from.as_deref(), "--from")?,
-        created_to: given(by.to.as_deref(), "--to")?,
+        created_from: optional_instant(by.from.as_deref(), "--from")?,
+        created_to: optional_instant(by.to.as_deref(), "--to")?,
         at_least: by.at_least.clone(),
-        as_of: given(which.as_of.as_deref(), "--as-of")?,
+        as_of: optional_instant(which.as_of.as_deref(), "--as-of")?,
         tier: which.tier,
         typology: which.typology,
         interaction: which.interaction.clone(),

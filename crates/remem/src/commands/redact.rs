@@ -1,5 +1,5 @@
-//! `remem redact`: what a write would store of a text. For trying secrets files, and for checking
-//! the redactor.
+//! `remem redact`: prints what a write would store of a text. It is for trying secrets files and
+//! for checking the redactor.
 
 use crate::cli::Redact;
 use crate::host;
@@ -33,6 +33,7 @@ pub fn run(redact: &Redact) -> anyhow::Result<()> {
     Ok(())
 }
 
+/// Answers each line of standard input: a request to the redactor, as JSON.
 fn lines() -> anyhow::Result<()> {
     let mut output = BufWriter::new(std::io::stdout().lock());
     for (number, line) in std::io::stdin().lock().lines().enumerate() {

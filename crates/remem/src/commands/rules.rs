@@ -1,4 +1,5 @@
-//! `remem rule`: canonical texts of worlds, which memory may not restate.
+//! `remem rule`: writes, lists, deletes, checks and imports the rules of worlds, canonical texts
+//! that memory may not restate.
 
 use super::door;
 use super::import::{bar, open};
@@ -12,16 +13,16 @@ use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::sync::Arc;
 
-/// Rules of one request.
+/// Maximum number of rules in one request.
 const BATCH: usize = 500;
-/// Text of one request; well under the server's limit for a body.
+/// Maximum number of bytes of text in one request; well under the server's limit for a body.
 const BATCH_BYTES: usize = 2 * 1024 * 1024;
 
 pub async fn run(global: &Global, command: &Rule) -> anyhow::Result<()> {
-    let door = door(global).await?;
+    let api = door(global).await?;
     match command {
         Rule::Put { world, id, body } => {
-            let written = door
+            let written = api
                 .put_rule(world, id, RulePut { body: body.clone() })
                 .await?
                 .value;
@@ -30,16 +31,16 @@ pub async fn run(global: &Global, command: &Rule) -> anyhow::Result<()> {
             }
             println!("written  (revision {})", written.revision);
         }
-        Rule::List { world } => return list(global, &door, world).await,
+        Rule::List { world } => return list(global, &api, world).await,
         Rule::Delete { world, id } => {
-            let written = door.delete_rule(world, id).await?;
+            let written = api.delete_rule(world, id).await?;
             if global.json {
                 return output::json(&json!({"deleted": true, "revision": written.revision}));
             }
             println!("deleted  (revision {})", written.revision);
         }
         Rule::Check { world, text } => {
-            let checked = door
+            let checked = api
                 .check_rule(world, RuleCheck { text: text.clone() })
                 .await?;
             if global.json {
@@ -50,19 +51,19 @@ pub async fn run(global: &Global, command: &Rule) -> anyhow::Result<()> {
                 None => println!("restates no rule"),
             }
         }
-        Rule::Import { world, file } => return import(global, &door, world, file).await,
+        Rule::Import { world, file } => return import(global, &api, world, file).await,
     }
     Ok(())
 }
 
-async fn list(global: &Global, door: &Arc<dyn Door>, world: &str) -> anyhow::Result<()> {
+async fn list(global: &Global, api: &Arc<dyn Door>, world: &str) -> anyhow::Result<()> {
     let mut query = RulesQuery {
         limit: Some(0),
         after: None,
     };
     let mut rows = Vec::new();
     loop {
-        let page = door.rules(world, query.clone()).await?;
+        let page = api.rules(world, query.clone()).await?;
         for rule in &page.rules {
             if global.json {
                 output::json(rule)?;
@@ -85,11 +86,11 @@ async fn list(global: &Global, door: &Arc<dyn Door>, world: &str) -> anyhow::Res
     Ok(())
 }
 
-/// In batches: what is written stays written when a later line is wrong, and the import can be
-/// repeated.
+/// Imports rules in batches. Rules that are written stay when a later line is wrong, and the import
+/// can be repeated.
 async fn import(
     global: &Global,
-    door: &Arc<dyn Door>,
+    api: &Arc<dyn Door>,
     world: &str,
     file: &Path,
 ) -> anyhow::Result<()> {
@@ -118,13 +119,13 @@ async fn import(
         bytes += line.len();
         if batch.len() >= BATCH || bytes >= BATCH_BYTES {
             bytes = 0;
-            written += send(door, world, &mut batch).await.with_context(|| {
+            written += send(api, world, &mut batch).await.with_context(|| {
                 format!("up to line {}; {written} rules are written", number + 1)
             })?;
         }
     }
     if !batch.is_empty() {
-        written += send(door, world, &mut batch)
+        written += send(api, world, &mut batch)
             .await
             .with_context(|| format!("in the last lines; {written} rules are written"))?;
     }
@@ -136,12 +137,8 @@ async fn import(
     Ok(())
 }
 
-async fn send(
-    door: &Arc<dyn Door>,
-    world: &str,
-    batch: &mut Vec<NamedRule>,
-) -> anyhow::Result<u64> {
-    Ok(door
+async fn send(api: &Arc<dyn Door>, world: &str, batch: &mut Vec<NamedRule>) -> anyhow::Result<u64> {
+    Ok(api
         .put_rules(
             world,
             RulesPut {

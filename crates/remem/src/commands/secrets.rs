@@ -1,5 +1,5 @@
-//! `remem secret`: set, rotate, list and delete secrets of the vault. A value is never an argument
-//! (other users of a machine can see those) and is never printed.
+//! `remem secret`: sets, rotates, lists and deletes secrets of the vault. A value is never an
+//! argument (other users of a machine can see those) and is never printed.
 
 use super::door;
 use crate::cli::{Global, Secret, SecretValue};
@@ -15,7 +15,7 @@ pub async fn run(global: &Global, command: &Secret) -> anyhow::Result<()> {
     match command {
         Secret::Set(secret) => {
             let put = put(secret)?;
-            told(
+            print_result(
                 global,
                 &door(global).await?.set_secret(&secret.name, put).await?,
                 "set",
@@ -23,7 +23,7 @@ pub async fn run(global: &Global, command: &Secret) -> anyhow::Result<()> {
         }
         Secret::Rotate(secret) => {
             let put = put(secret)?;
-            told(
+            print_result(
                 global,
                 &door(global).await?.rotate_secret(&secret.name, put).await?,
                 "rotated",
@@ -45,7 +45,7 @@ pub async fn run(global: &Global, command: &Secret) -> anyhow::Result<()> {
     }
 }
 
-fn told(global: &Global, info: &SecretInfo, done: &str) -> anyhow::Result<()> {
+fn print_result(global: &Global, info: &SecretInfo, done: &str) -> anyhow::Result<()> {
     if global.json {
         return output::json(info);
     }
@@ -57,7 +57,7 @@ fn told(global: &Global, info: &SecretInfo, done: &str) -> anyhow::Result<()> {
 }
 
 async fn list(global: &Global, owner: Option<String>) -> anyhow::Result<()> {
-    let door = door(global).await?;
+    let api = door(global).await?;
     let mut query = SecretsQuery {
         limit: Some(0),
         after: None,
@@ -65,7 +65,7 @@ async fn list(global: &Global, owner: Option<String>) -> anyhow::Result<()> {
     };
     let mut rows = Vec::new();
     loop {
-        let page = door.secrets(query.clone()).await?;
+        let page = api.secrets(query.clone()).await?;
         for secret in page.secrets {
             if global.json {
                 output::json(&secret)?;
@@ -97,6 +97,7 @@ async fn list(global: &Global, owner: Option<String>) -> anyhow::Result<()> {
     Ok(())
 }
 
+/// Reads the value of a secret from its file or from standard input.
 fn put(secret: &SecretValue) -> anyhow::Result<SecretPut> {
     let mut bytes = Zeroizing::new(Vec::new());
     match &secret.file {

@@ -1,4 +1,4 @@
-//! `remem serve`: the host. Starts with no configuration at all, and says what to try first.
+//! `remem serve`: runs the host. It needs no configuration, and prints what to try first.
 
 use crate::config::Config;
 use crate::host::{self, BOOTSTRAP_FILE, DEFAULT_TENANT};
@@ -46,8 +46,8 @@ pub async fn run(config: &Config, seams: bool) -> anyhow::Result<()> {
         config.server.metrics_public,
         stopping.clone(),
     );
-    // Before the greeting: whoever reads it may ask the host to stop at once.
-    let asked_to_stop = stop_signal()?;
+    // Installed before the greeting is printed: its reader may send a signal at once.
+    let stop_requested = stop_signal()?;
     if seams {
         tracing::warn!(
             "test seams are on: this host is for conformance checks, not for anybody's memory"
@@ -58,7 +58,7 @@ pub async fn run(config: &Config, seams: bool) -> anyhow::Result<()> {
     tokio::pin!(serving);
     tokio::select! {
         () = &mut serving => {}
-        name = asked_to_stop => {
+        name = stop_requested => {
             tracing::info!(signal = name, "stopping: requests in flight are finished first");
             stop.send_replace(true);
             serving.await;
@@ -71,15 +71,16 @@ pub async fn run(config: &Config, seams: bool) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Lets this process open as many files as it may: every connection and every tenant's database is
-/// some, and many systems start a process with a limit far below the one that it may set itself.
+/// Raises the limit on open files to its maximum: every connection and every tenant's database
+/// takes some, and many systems start a process with a limit far below the one that it may set
+/// itself.
 fn raise_open_files() {
     let limit = getrlimit(Resource::Nofile);
     let raised = Rlimit {
         current: limit.maximum,
         ..limit
     };
-    // Without it the host serves fewer connections at once, and says so when it runs out.
+    // If this fails, the host serves fewer connections at once, and logs when it runs out.
     sabotage!(
         "open-files-stay-few",
         if setrlimit(Resource::Nofile, raised).is_err() {
@@ -88,7 +89,7 @@ fn raise_open_files() {
     );
 }
 
-/// Listens from now on; tells which signal came.
+/// Installs the signal handlers at once; the future returns the name of the signal that arrives.
 fn stop_signal() -> std::io::Result<impl Future<Output = &'static str>> {
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
@@ -100,14 +101,17 @@ fn stop_signal() -> std::io::Result<impl Future<Output = &'static str>> {
     })
 }
 
-/// Where a person finds the first key.
+/// The place where the operator finds the first key.
 enum FirstKey {
+    /// In the environment variable.
     Given,
+    /// In a file that this start has written.
     Written,
+    /// At an earlier start, in its file or elsewhere.
     Earlier,
 }
 
-/// Sees to it that the default tenant exists and that somebody can come in.
+/// Creates the default tenant, and a first key if the tenant has none that is valid.
 async fn bootstrap(config: &Config, engine: &Arc<Engine>) -> anyhow::Result<FirstKey> {
     let tenant = TenantId::parse(DEFAULT_TENANT).context("the default tenant's name is valid")?;
     if engine.local_caller(&tenant).await.is_err() {
@@ -135,12 +139,12 @@ async fn bootstrap(config: &Config, engine: &Arc<Engine>) -> anyhow::Result<Firs
         return Ok(FirstKey::Given);
     }
     let caller = engine.local_caller(&request.tenant).await?;
-    let somebody = engine
+    let has_key = engine
         .keys(&caller, &request.tenant)
         .await?
         .iter()
         .any(|key| key.revoked_at.is_none());
-    if somebody || config.storage.database.is_none() && config.storage.store != "embedded" {
+    if has_key || config.storage.database.is_none() && config.storage.store != "embedded" {
         return Ok(FirstKey::Earlier);
     }
     private::folder(&config.storage.data_dir).with_context(|| {
@@ -157,7 +161,7 @@ async fn bootstrap(config: &Config, engine: &Arc<Engine>) -> anyhow::Result<Firs
     Ok(FirstKey::Written)
 }
 
-/// Replaces a file that an earlier installation may have left.
+/// Writes a key into a file for its owner alone; a file of an earlier installation is replaced.
 fn write_key(path: &Path, key: &str) -> std::io::Result<()> {
     if path.exists() {
         std::fs::remove_file(path)?;
@@ -167,6 +171,7 @@ fn write_key(path: &Path, key: &str) -> std::io::Result<()> {
     file.sync_all()
 }
 
+/// Prints the address, the storage, the first key, and commands to try.
 fn greet(config: &Config, address: SocketAddr, key: &FirstKey, place: &str) {
     let url = format!("http://{address}");
     let dir = config.storage.data_dir.display();
@@ -213,8 +218,8 @@ fn greet(config: &Config, address: SocketAddr, key: &FirstKey, place: &str) {
     let _ = std::io::stdout().flush();
 }
 
-/// Only what our own crates say is shown: libraries log what they carry, and rmcp writes whole
-/// requests and answers.
+/// Starts the log on standard error. Only lines of this host's own crates are shown: libraries log
+/// content, and rmcp logs whole requests and answers.
 fn log_to_stderr(config: &Config) -> anyhow::Result<()> {
     let filter = EnvFilter::try_new(&config.log.level).context("log.level is not valid")?;
     let ours = filter_fn(|metadata| metadata.target().starts_with("remem"));
@@ -230,6 +235,7 @@ fn log_to_stderr(config: &Config) -> anyhow::Result<()> {
     Ok(())
 }
 
+/// Installs the metrics recorder, with buckets for times and for the sizes of group commits.
 fn metrics() -> anyhow::Result<PrometheusHandle> {
     let seconds = [
         0.000_1, 0.000_25, 0.000_5, 0.001, 0.002_5, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0,

@@ -1,4 +1,4 @@
-//! `remem tenant`: create and list tenants. Opens the store itself, or a server with --url.
+//! `remem tenant`: creates and lists tenants. It opens the store itself, or a server with --url.
 
 use super::own_door;
 use crate::cli::{Global, Tenant};
@@ -6,15 +6,16 @@ use crate::output;
 use remem_wire::admin::TenantPut;
 
 pub async fn run(global: &Global, command: &Tenant) -> anyhow::Result<()> {
-    // Where the store is opened directly, administration is done from the default tenant.
-    let door = own_door(&Global {
+    // If the store is opened directly, the default tenant administers the others, so a tenant that
+    // is named is dropped here.
+    let api = own_door(&Global {
         tenant: global.tenant.clone().filter(|_| global.url.is_some()),
         ..global.clone()
     })
     .await?;
     match command {
         Tenant::Create { id, shapes } => {
-            let tenant = door
+            let tenant = api
                 .put_tenant(TenantPut {
                     id: id.clone(),
                     shapes: Some(shapes.clone()),
@@ -26,7 +27,7 @@ pub async fn run(global: &Global, command: &Tenant) -> anyhow::Result<()> {
             println!("tenant {} (secret shapes: {})", tenant.id, tenant.shapes);
         }
         Tenant::List => {
-            let list = door.tenants().await?;
+            let list = api.tenants().await?;
             if global.json {
                 return output::json(&list);
             }

@@ -1,4 +1,5 @@
-//! `remem whoami`: what the key or token in use proved to the server.
+//! `remem whoami`: prints the identity and rights that the key or token in use proved to the
+//! server.
 
 use super::door;
 use super::keys::trust_of;

@@ -8,7 +8,7 @@ use remem_wire::time::Instant;
 use remem_wire::workshop::{EntryFacets, LinkPut, RetentionQuery, SessionDoc, SlotQuery};
 use serde_json::json;
 
-/// From when to when it is true.
+/// Renders the validity window of an entry.
 pub fn validity(facets: &EntryFacets) -> String {
     let show = |at: Option<Instant>| at.map_or_else(String::new, |at| at.to_string());
     match (facets.valid_from, facets.valid_to) {
@@ -28,14 +28,14 @@ pub async fn history(global: &Global, question: &Question) -> anyhow::Result<()>
     if global.json {
         return output::json(&history);
     }
-    let rows = history.answers.iter().map(|one| {
-        let replaced = one.replaced_by.as_deref().unwrap_or("-");
+    let rows = history.answers.iter().map(|answer| {
+        let replaced = answer.replaced_by.as_deref().unwrap_or("-");
         vec![
-            preview(&one.entry.id, 40),
-            validity(&one.facets),
-            one.state.clone(),
+            preview(&answer.entry.id, 40),
+            validity(&answer.facets),
+            answer.state.clone(),
             preview(replaced, 40),
-            preview(&reader::line(&one.entry), 72),
+            preview(&reader::line(&answer.entry), 72),
         ]
     });
     output::table(
@@ -62,10 +62,10 @@ pub async fn retract(global: &Global, question: &Question) -> anyhow::Result<()>
 }
 
 pub async fn session(global: &Global, command: &Session) -> anyhow::Result<()> {
-    let door = door(global).await?;
+    let api = door(global).await?;
     match command {
         Session::List { memory_ref } => {
-            let list = door.sessions(memory_ref).await?;
+            let list = api.sessions(memory_ref).await?;
             if global.json {
                 return output::json(&list);
             }
@@ -76,7 +76,7 @@ pub async fn session(global: &Global, command: &Session) -> anyhow::Result<()> {
             );
         }
         Session::Close { memory_ref } => {
-            let closed = door.close_session(memory_ref).await?;
+            let closed = api.close_session(memory_ref).await?;
             if global.json {
                 return output::json(&closed);
             }
@@ -86,7 +86,7 @@ pub async fn session(global: &Global, command: &Session) -> anyhow::Result<()> {
             );
         }
         Session::EndThread { memory_ref, thread } => {
-            let closed = door.close_interaction(memory_ref, thread).await?;
+            let closed = api.close_interaction(memory_ref, thread).await?;
             if global.json {
                 return output::json(&closed);
             }
@@ -101,13 +101,13 @@ pub async fn session(global: &Global, command: &Session) -> anyhow::Result<()> {
 
 const SESSION: [&str; 6] = ["SESSION", "STATE", "OPENED", "OUTLAST", "ENDED", "STAY"];
 
-fn row(one: &SessionDoc) -> Vec<String> {
-    let counts = [one.promoted, one.ended, one.kept].map(|count| count.to_string());
+fn row(session: &SessionDoc) -> Vec<String> {
+    let counts = [session.promoted, session.ended, session.kept].map(|count| count.to_string());
     [
         vec![
-            preview(&one.session_id, 60),
-            one.state.clone(),
-            one.opened_at.to_string(),
+            preview(&session.session_id, 60),
+            session.state.clone(),
+            session.opened_at.to_string(),
         ],
         counts.to_vec(),
     ]
@@ -131,8 +131,11 @@ pub async fn link(global: &Global, link: &Link) -> anyhow::Result<()> {
     Ok(())
 }
 
-pub async fn audit(global: &Global, one: &OneEntry) -> anyhow::Result<()> {
-    let audit = door(global).await?.audit(&one.memory_ref, &one.id).await?;
+pub async fn audit(global: &Global, target: &OneEntry) -> anyhow::Result<()> {
+    let audit = door(global)
+        .await?
+        .audit(&target.memory_ref, &target.id)
+        .await?;
     if global.json {
         return output::json(&audit);
     }
@@ -142,14 +145,19 @@ pub async fn audit(global: &Global, one: &OneEntry) -> anyhow::Result<()> {
         println!("replaced by  {}", preview(by, 100));
     }
     println!();
-    let sources = audit.sources.iter().map(|one| ("made from", one));
-    let relatives = sources.chain(audit.derivatives.iter().map(|one| ("made into", one)));
+    let sources = audit.sources.iter().map(|relative| ("made from", relative));
+    let relatives = sources.chain(
+        audit
+            .derivatives
+            .iter()
+            .map(|relative| ("made into", relative)),
+    );
     let mut rows: Vec<Vec<String>> = relatives
-        .map(|(what, one)| {
+        .map(|(what, relative)| {
             vec![
                 what.to_owned(),
-                preview(&one.id, 60),
-                one.state.clone(),
+                preview(&relative.id, 60),
+                relative.state.clone(),
                 String::new(),
             ]
         })
@@ -206,17 +214,17 @@ pub async fn profile(global: &Global, command: &Profile) -> anyhow::Result<()> {
         return output::json(&list);
     }
     let yes = |on: bool| if on { "yes" } else { "no" }.to_owned();
-    let rows = list.profiles.iter().map(|one| {
+    let rows = list.profiles.iter().map(|profile| {
         vec![
-            preview(&one.name, 40),
-            preview(&one.patterns.join(", "), 60),
-            yes(one.classifies),
-            yes(one.non_mirror),
-            preview(one.world.as_deref().unwrap_or("-"), 40),
-            one.guard.clone(),
-            format!("{}d", one.session_idle_days),
-            one.promotion_units.to_string(),
-            format!("{}d", one.strip_after_days),
+            preview(&profile.name, 40),
+            preview(&profile.patterns.join(", "), 60),
+            yes(profile.classifies),
+            yes(profile.non_mirror),
+            preview(profile.world.as_deref().unwrap_or("-"), 40),
+            profile.guard.clone(),
+            format!("{}d", profile.session_idle_days),
+            profile.promotion_units.to_string(),
+            format!("{}d", profile.strip_after_days),
         ]
     });
     let heading = [

@@ -1,34 +1,34 @@
-//! `[embedder]`: which model makes the vectors of texts, and which one made those that are still
-//! served. What the settings mean is in `embedder/mod.rs`.
+//! `[embedder]`: the embedding model for new vectors, and the previous one whose vectors are still
+//! used. `embedder/mod.rs` applies the settings.
 
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 
-/// A model on this machine, or one behind an endpoint.
+/// An embedding model on this machine, or one behind an endpoint.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Embedder {
-    /// No vectors at all, whatever is installed.
+    /// Whether no embeddings are made, whatever model is installed.
     pub off: bool,
-    /// An installed model, as `remem model list` names it; without it and without a URL, the one
-    /// that is installed.
+    /// Name of an installed model, as `remem model list` shows it; without it and without a URL,
+    /// the model that is installed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
-    /// Where an OpenAI-compatible endpoint begins.
+    /// Base URL of an OpenAI-compatible endpoint.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub base_url: Option<String>,
-    /// What the model is called there.
+    /// Name of the model at the endpoint.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// Components of its vectors.
+    /// Number of components of its vectors.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub dimensions: Option<usize>,
-    /// File with the key that is sent there; none is sent if absent.
+    /// File with the key that is sent to the endpoint; none is sent if absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub key_file: Option<PathBuf>,
-    /// How long a call may take, in milliseconds.
+    /// Longest time that a call may take, in milliseconds.
     pub timeout_ms: u64,
-    /// The model whose vectors are served until the new ones are made.
+    /// The previous model, whose vectors serve searches until the new ones are made.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub previous: Option<Box<Embedder>>,
 }
@@ -49,7 +49,7 @@ impl Default for Embedder {
 }
 
 impl Embedder {
-    /// Every URL, for showing them without passwords.
+    /// Returns every URL of the section, so that passwords in them can be masked.
     pub fn urls(&mut self) -> Vec<&mut Option<String>> {
         let mut urls = vec![&mut self.base_url];
         urls.extend(

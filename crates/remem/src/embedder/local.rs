@@ -1,9 +1,9 @@
-//! A model that runs in this process, on its processors: tokens, the network, the mean over the
-//! tokens. It reads the installed files and nothing else, uses no network connection, and keeps no
-//! text.
+//! An embedding model that runs on the processors of this process: tokens, the neural network, the
+//! mean over the tokens. It reads the installed files and nothing else, uses no network connection,
+//! and keeps no text.
 //!
-//! The files are read on first use, because most commands never make a vector; they are held
-//! against their digests each time, because a vector is kept under the digest of the network that
+//! The files are read on first use, because most commands never make a vector; they are checked
+//! against their digests each time, because a vector is stored under the digest of the network that
 //! made it.
 
 use super::catalogue::Offer;
@@ -17,20 +17,20 @@ use rten::{Model, NodeId, Value};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
-/// Texts that go through the network together. Larger groups are hardly faster, and hold more
-/// memory.
+/// Number of texts that go through the network together. Larger groups are hardly faster, and take
+/// more memory.
 const GROUP: usize = 16;
 
-/// An installed model.
+/// An installed embedding model that runs in this process.
 pub struct LocalModel {
     offer: &'static Offer,
     identity: String,
     data_dir: PathBuf,
-    /// One for all who ask; `None` once it turned out to be unusable.
+    /// The loaded model, shared by all calls; `None` once it turned out to be unusable.
     loaded: Arc<OnceLock<Option<Loaded>>>,
 }
 
-/// A model in memory.
+/// A model that is loaded into memory.
 struct Loaded {
     network: Model,
     inputs: [NodeId; 3],
@@ -40,7 +40,7 @@ struct Loaded {
 }
 
 impl LocalModel {
-    /// The model as it is installed in the data directory.
+    /// Returns the model that is installed in the data directory, not yet loaded.
     #[must_use]
     pub fn new(offer: &'static Offer, data_dir: PathBuf) -> LocalModel {
         LocalModel {
@@ -77,24 +77,26 @@ impl Embedder for LocalModel {
                 .and_then(|loaded| loaded.embed(&texts))
                 .ok_or(EmbedderError::Unusable)
         };
-        // A panic of the library is one text that has no vector, not the end of the host.
+        // A panic of the library means that these texts get no vectors; it must not end the host.
         tokio::task::spawn_blocking(work)
             .await
             .unwrap_or(Err(EmbedderError::Unusable))
     }
 }
 
-/// Reads the files. Says in the log which one is wrong, once.
+/// Loads the model from its files. Logs once which file is wrong.
 fn load(offer: &'static Offer, data_dir: &Path) -> Option<Loaded> {
     let read = |part| {
-        let wrong = |flaw: &install::Flaw| {
+        let log_flaw = |flaw: &install::Flaw| {
             tracing::error!(
                 model = offer.name,
                 flaw = flaw.as_str(),
                 "a file of the embedding model is wrong"
             )
         };
-        install::read(data_dir, offer, part).inspect_err(wrong).ok()
+        install::read(data_dir, offer, part)
+            .inspect_err(log_flaw)
+            .ok()
     };
     let network = read(&offer.network)?;
     let tokenizer = read(&offer.tokenizer)?;
@@ -121,13 +123,14 @@ fn load(offer: &'static Offer, data_dir: &Path) -> Option<Loaded> {
 }
 
 impl Loaded {
-    /// One vector a text, in order.
+    /// Returns one vector per text, in the order of the texts.
     fn embed(&self, texts: &[String]) -> Option<Vec<Embedding>> {
         let tokens: Vec<Vec<i32>> = texts
             .iter()
             .map(|text| self.words.tokens(text))
             .collect::<Option<_>>()?;
-        // Texts of like length go together: what fills up the shorter ones is computed for nothing.
+        // Texts of similar length go together, because the padding of shorter ones is computed for
+        // nothing.
         let mut order: Vec<usize> = (0..tokens.len()).collect();
         order.sort_by_key(|&n| tokens[n].len());
         let mut vectors = vec![None; tokens.len()];
@@ -140,20 +143,20 @@ impl Loaded {
         vectors.into_iter().collect()
     }
 
-    /// One vector a row: the mean over its own tokens, not over those that fill it up.
+    /// Returns one vector per row: the mean over its own tokens, not over the padding.
     fn run(&self, rows: &[&[i32]]) -> Option<Vec<Vec<f32>>> {
         let width = rows.iter().map(|row| row.len()).max()?;
         let shape = [rows.len(), width];
-        let filled = |of: &dyn Fn(&[i32], usize) -> i32| {
+        let tensor = |cell: &dyn Fn(&[i32], usize) -> i32| {
             let cells = rows
                 .iter()
-                .flat_map(|row| (0..width).map(|column| of(row, column)))
+                .flat_map(|row| (0..width).map(|column| cell(row, column)))
                 .collect::<Vec<i32>>();
             Value::from_shape(&shape, cells).ok()
         };
-        let ids = filled(&|row, column| row.get(column).copied().unwrap_or(0))?;
-        let mask = filled(&|row, column| i32::from(column < row.len()))?;
-        let types = filled(&|_, _| 0)?;
+        let ids = tensor(&|row, column| row.get(column).copied().unwrap_or(0))?;
+        let mask = tensor(&|row, column| i32::from(column < row.len()))?;
+        let types = tensor(&|_, _| 0)?;
         let [first, second, third] = self.inputs;
         let inputs = vec![
             (first, ids.into()),
@@ -177,7 +180,7 @@ impl Loaded {
                         .zip(state)
                         .for_each(|(sum, component)| *sum += component);
                 }
-                // The length of a vector does not count, so the sum is as good as the mean.
+                // Vectors are compared by direction only, so the sum serves as well as the mean.
                 sum
             });
         Some(means.collect())

@@ -1,6 +1,5 @@
-//! Which models make the vectors of texts: what the configuration says, or else what is installed.
-//! It makes the ports and asks nobody anything; a model that is configured and not there stops the
-//! start.
+//! Chooses the embedding models: those that the configuration names, or else the installed one. It
+//! builds the ports and sends no request; a configured model that is not installed stops the start.
 
 pub mod catalogue;
 pub mod install;
@@ -21,23 +20,23 @@ use std::sync::Arc;
 const SECTION: &str = "embedder";
 const PREVIOUS: &str = "embedder.previous";
 
-/// The models of a host.
+/// The embedding models of a host.
 #[derive(Default)]
 pub struct Embedders {
-    /// Makes the vectors of what is written and of what is asked.
+    /// The model for new vectors, of entries and of queries.
     pub current: Option<Arc<dyn Embedder>>,
-    /// Made the vectors that are still served, where it was another.
+    /// The model before it, if the vectors that searches use are still its.
     pub previous: Option<Arc<dyn Embedder>>,
 }
 
-/// A section of the configuration, understood.
+/// The model that a section of the configuration names: an installed one, or a base URL.
 enum Choice<'a> {
     Local(&'static Offer),
     Remote(&'a str),
 }
 
-/// The models that the configuration names; without a word about them the installed one, if there
-/// is one.
+/// Returns the models that the configuration names; if it names none, the installed model, if there
+/// is exactly one.
 pub fn embedders(config: &config::Embedder, data_dir: &Path) -> anyhow::Result<Embedders> {
     if config.off {
         return Ok(Embedders::default());
@@ -74,7 +73,7 @@ pub fn embedders(config: &config::Embedder, data_dir: &Path) -> anyhow::Result<E
     })
 }
 
-/// What a local model is used for, if anything: `current` or `previous`. For showing.
+/// Returns how a local model is used, for display: `current`, `previous` or not at all.
 pub fn usage(config: &config::Embedder, data_dir: &Path, offer: &Offer) -> Option<&'static str> {
     let is = |choice: anyhow::Result<Option<Choice>>| matches!(choice, Ok(Some(Choice::Local(found))) if found == offer);
     if config.off {
@@ -90,8 +89,8 @@ pub fn usage(config: &config::Embedder, data_dir: &Path, offer: &Offer) -> Optio
         .map(|_| "previous")
 }
 
-/// What a section names. With a folder to look into, a section that names nothing means the one
-/// model that is installed there.
+/// Returns the model that a section names. With a data directory, a section that names nothing
+/// means the model that is installed there, if there is exactly one.
 fn choice<'a>(
     section: &str,
     config: &'a config::Embedder,
@@ -135,13 +134,13 @@ fn open(
     match choice {
         Choice::Remote(base) => Ok(Arc::new(RemoteModel::new(section, config, base)?)),
         Choice::Local(offer) => {
-            let there = sabotage!(
+            let installed = sabotage!(
                 "a-missing-model-is-overlooked",
                 install::is_installed(data_dir, offer),
                 true
             );
             ensure!(
-                there,
+                installed,
                 "{section}.model {} is not installed; install it with `{}`",
                 offer.name,
                 offer.command()
@@ -151,7 +150,7 @@ fn open(
     }
 }
 
-/// The model of this name that can be installed.
+/// Returns the model of this name from the catalogue.
 pub fn find(name: &str) -> anyhow::Result<&'static Offer> {
     Offer::find(name).with_context(|| {
         let known: Vec<&str> = OFFERS.iter().map(|offer| offer.name).collect();

@@ -1,6 +1,7 @@
-//! Vectors from a model behind an OpenAI-compatible endpoint: what is asked, and what an answer
-//! must be to count. How it is asked is in `endpoint.rs`. It asks once, and an answer that is not
-//! one vector a text is none at all. It never logs a key, a text or a vector.
+//! Vectors from an embedding model behind an OpenAI-compatible endpoint: the body of a request, and
+//! the checks of a response. The HTTP call is in `endpoint.rs`. A request is not retried, and a
+//! response without exactly one vector per text is refused as a whole. It never logs a key, a text
+//! or a vector.
 
 use crate::config;
 use crate::endpoint::{self, Endpoint, Unanswered};
@@ -14,13 +15,14 @@ use serde::Deserialize;
 use serde_json::json;
 use zeroize::Zeroizing;
 
-/// Texts of one question at the most: servers differ in how many they take, and all take these.
+/// Maximum number of texts in a request: servers differ in how many they accept, and all accept
+/// this many.
 const TEXTS_MAX: usize = 64;
-/// Bytes of an answer at the most: the vectors of one question, a number written out with all its
-/// digits and room to spare.
+/// Maximum number of bytes of a response: the vectors of one request, each number written out with
+/// all its digits, and room to spare.
 const BODY_BYTES_MAX: usize = TEXTS_MAX * 4_096 * 32;
 
-/// A model behind a URL.
+/// An embedding model behind a URL.
 pub struct RemoteModel {
     endpoint: Endpoint,
     name: String,
@@ -28,7 +30,7 @@ pub struct RemoteModel {
     key: Option<HeaderValue>,
 }
 
-/// The part of an answer that counts. Servers add what they like.
+/// The part of a response that is used. Servers may add other fields.
 #[derive(Deserialize)]
 struct Answer {
     data: Vec<Item>,
@@ -41,8 +43,8 @@ struct Item {
 }
 
 impl RemoteModel {
-    /// The model of a section of the configuration that has a base URL. Errors name a key, never
-    /// its value.
+    /// Returns the model of a section of the configuration that has a base URL. Errors name a
+    /// setting, never its value.
     pub fn new(
         section: &str,
         config: &config::Embedder,
@@ -89,16 +91,17 @@ impl RemoteModel {
     }
 
     async fn ask(&self, texts: &[String]) -> Result<Vec<Embedding>, EmbedderError> {
-        let question = json!({"model": self.name, "input": texts, "encoding_format": "float"});
-        let body = self.endpoint.ask(&question, self.key.clone()).await?;
-        let answer: Answer = serde_json::from_slice(&body).map_err(|_| EmbedderError::Malformed)?;
-        self.in_order(answer, texts.len())
+        let request = json!({"model": self.name, "input": texts, "encoding_format": "float"});
+        let body = self.endpoint.ask(&request, self.key.clone()).await?;
+        let response: Answer =
+            serde_json::from_slice(&body).map_err(|_| EmbedderError::Malformed)?;
+        self.in_order(response, texts.len())
     }
 
-    /// One vector a text, by the places that the answer names.
-    fn in_order(&self, answer: Answer, texts: usize) -> Result<Vec<Embedding>, EmbedderError> {
+    /// Returns one vector per text, in the order of the indices that the response names.
+    fn in_order(&self, response: Answer, texts: usize) -> Result<Vec<Embedding>, EmbedderError> {
         let mut vectors = vec![None; texts];
-        for item in answer.data {
+        for item in response.data {
             if sabotage!(
                 "vectors-of-any-width",
                 item.embedding.len() != self.dimensions,
@@ -106,13 +109,15 @@ impl RemoteModel {
             ) {
                 return Err(EmbedderError::Dimensions);
             }
-            let place = sabotage!(
+            let vector = sabotage!(
                 "vectors-of-one-text-for-another",
-                vectors.get_mut(item.index).filter(|place| place.is_none()),
-                vectors.iter_mut().find(|place| place.is_none())
+                vectors
+                    .get_mut(item.index)
+                    .filter(|vector| vector.is_none()),
+                vectors.iter_mut().find(|vector| vector.is_none())
             )
             .ok_or(EmbedderError::Malformed)?;
-            *place =
+            *vector =
                 Some(Embedding::from_components(&item.embedding).ok_or(EmbedderError::Malformed)?);
         }
         vectors
@@ -142,8 +147,8 @@ impl Embedder for RemoteModel {
 }
 
 impl From<Unanswered> for EmbedderError {
-    fn from(why: Unanswered) -> EmbedderError {
-        match why {
+    fn from(error: Unanswered) -> EmbedderError {
+        match error {
             Unanswered::Timeout => EmbedderError::Timeout,
             Unanswered::Unreachable => EmbedderError::Unreachable,
             Unanswered::Status(status) => EmbedderError::Status(status),

@@ -1,4 +1,4 @@
-//! What the configuration means for the models of a host.
+//! The choice of a host's embedding models by its configuration.
 
 use super::*;
 use std::fs;

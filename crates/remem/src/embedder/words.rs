@@ -1,9 +1,8 @@
-//! The tokens of a text, as BERT and its descendants were taught to read: lower case without
-//! accents, split at spaces and punctuation, each word in pieces of a vocabulary. It keeps no text.
+//! The tokenizer of BERT and its descendants: lower case without accents, split at spaces and
+//! punctuation, each word in pieces of a vocabulary. It keeps no text.
 //!
-//! It puts the steps of rten-text together itself, because that crate's `Tokenizer` cannot be
-//! shared between threads, does not set ideographs apart, and reads a text to its end before it
-//! cuts it.
+//! It combines the steps of rten-text itself, because that crate's `Tokenizer` cannot be shared
+//! between threads, does not separate ideographs, and reads a text to its end before it cuts it.
 
 use rten_text::models::{Model, WordPiece, WordPieceOptions};
 use rten_text::normalizers::{self, BertOptions, Normalizer};
@@ -11,17 +10,17 @@ use rten_text::pre_tokenizers::{self, PreTokenizer};
 use serde::Deserialize;
 use std::collections::HashMap;
 
-/// A vocabulary, and how a text is cut into it.
+/// A vocabulary of word pieces, and the steps that cut a text into them.
 pub struct Words {
     normalizer: normalizers::Bert,
     splitter: pre_tokenizers::Bert,
     pieces: WordPiece,
-    /// The marks before and after a text.
+    /// The tokens that mark the start and the end of a text: `[CLS]` and `[SEP]`.
     marks: (i32, i32),
     tokens_max: usize,
 }
 
-/// The part of a `tokenizer.json` that differs between such models.
+/// The part of a `tokenizer.json` that differs between models of this kind.
 #[derive(Deserialize)]
 struct Description {
     model: Vocabulary,
@@ -33,7 +32,7 @@ struct Vocabulary {
 }
 
 impl Words {
-    /// From a `tokenizer.json`; `None` if it is none of this kind.
+    /// Reads a `tokenizer.json`; `None` if it does not describe a tokenizer of this kind.
     #[must_use]
     pub fn new(json: &[u8], tokens_max: usize) -> Option<Words> {
         let description: Description = serde_json::from_slice(json).ok()?;
@@ -54,7 +53,7 @@ impl Words {
         })
     }
 
-    /// The tokens of a text's beginning, with a mark at both ends.
+    /// Returns the first tokens of a text, up to the model's maximum, with a mark at both ends.
     #[must_use]
     pub fn tokens(&self, text: &str) -> Option<Vec<i32>> {
         let room = self.tokens_max.saturating_sub(1);
@@ -74,8 +73,8 @@ impl Words {
     }
 }
 
-/// The text with nothing in it that such a model never saw: control characters go, and every
-/// ideograph is a word.
+/// Returns the text as such models are trained on it: without control characters, and with every
+/// ideograph as a word of its own.
 fn spaced(text: &str) -> String {
     let mut spaced = String::with_capacity(text.len());
     for c in text.chars() {

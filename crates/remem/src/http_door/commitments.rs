@@ -1,4 +1,4 @@
-//! Commitments and heartbeats through a server.
+//! Commitments and heartbeats over HTTP.
 
 use super::{Call, HttpDoor, parse, segment};
 use async_trait::async_trait;
@@ -26,7 +26,8 @@ fn heartbeat_path(id: &str) -> String {
 }
 
 impl HttpDoor {
-    async fn set<T: DeserializeOwned, B: Serialize + Sync>(
+    /// Puts a resource; repeatable, because PUT is idempotent.
+    async fn put_json<T: DeserializeOwned, B: Serialize + Sync>(
         &self,
         path: String,
         body: &B,
@@ -42,8 +43,9 @@ impl HttpDoor {
         parse(self.call(call).await?).await
     }
 
-    /// Not repeated by itself: a second attempt would find it done, and say that it cannot be.
-    async fn change(&self, id: &str, verb: &str) -> Result<CommitmentDoc, Failure> {
+    /// Posts a change of a commitment's state. Not retried: if the first attempt had succeeded, the
+    /// second would fail because the change is made already.
+    async fn change_commitment(&self, id: &str, verb: &str) -> Result<CommitmentDoc, Failure> {
         let path = format!("commitments/{}/{verb}", segment(id));
         let call = Call::<()> {
             method: Method::POST,
@@ -92,10 +94,10 @@ impl CommitmentDoor for HttpDoor {
         })
     }
     async fn confirm_commitment(&self, id: &str) -> Result<CommitmentDoc, Failure> {
-        self.change(id, "confirm").await
+        self.change_commitment(id, "confirm").await
     }
     async fn cancel_commitment(&self, id: &str) -> Result<CommitmentDoc, Failure> {
-        self.change(id, "cancel").await
+        self.change_commitment(id, "cancel").await
     }
     async fn snooze_commitment(
         &self,
@@ -128,7 +130,7 @@ impl CommitmentDoor for HttpDoor {
         memory_ref: Option<&str>,
         put: CommitmentRulesPut,
     ) -> Result<CommitmentRulesDoc, Failure> {
-        self.set(rules_path(memory_ref), &put).await
+        self.put_json(rules_path(memory_ref), &put).await
     }
     async fn heartbeats(&self) -> Result<HeartbeatList, Failure> {
         self.read("heartbeats".to_owned(), &()).await
@@ -137,7 +139,7 @@ impl CommitmentDoor for HttpDoor {
         self.read(heartbeat_path(id), &()).await
     }
     async fn put_heartbeat(&self, id: &str, put: HeartbeatPut) -> Result<HeartbeatDoc, Failure> {
-        self.set(heartbeat_path(id), &put).await
+        self.put_json(heartbeat_path(id), &put).await
     }
     async fn remove_heartbeat(&self, id: &str) -> Result<(), Failure> {
         let path = heartbeat_path(id);

@@ -1,4 +1,4 @@
-//! Forgetting and lineage through a server.
+//! Forgetting, lineage and archives over HTTP.
 
 use super::{Call, HttpDoor, segment};
 use async_trait::async_trait;
@@ -12,8 +12,8 @@ use serde_json::{Map, Value};
 
 #[async_trait]
 impl ForgetDoor for HttpDoor {
-    /// Not repeated by itself: a second forget would find nothing left and answer without the
-    /// report of the first.
+    /// Not retried: a second request would find nothing left and answer without the report of the
+    /// first.
     async fn forget(&self, request: ForgetRequest) -> Result<ForgetAnswer, Failure> {
         let repeatable = request.dry_run;
         self.post("forget".to_owned(), &request, repeatable).await
@@ -53,8 +53,8 @@ impl ForgetDoor for HttpDoor {
             idempotency_key: None,
             repeatable: true,
         };
-        // The bytes themselves: a text that was read as JSON and written again is not what the
-        // digest names.
+        // The bytes are returned as they are: JSON that is parsed and written again would not have
+        // the digest that the archive is named by.
         let bytes = self.call(call).await?.bytes().await.ok();
         bytes
             .and_then(|bytes| String::from_utf8(bytes.into()).ok())

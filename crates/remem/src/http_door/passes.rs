@@ -1,4 +1,4 @@
-//! Passes, jobs and schedules over the public API.
+//! Passes, jobs and schedules over HTTP.
 
 use super::{Call, HttpDoor, fresh_key, parse, segment, urlencoded};
 use async_trait::async_trait;

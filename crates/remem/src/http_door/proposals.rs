@@ -1,4 +1,4 @@
-//! Proposals and automations over the public API.
+//! Proposals and automations over HTTP.
 
 use super::{Call, HttpDoor, parse, segment};
 use async_trait::async_trait;
@@ -13,14 +13,14 @@ use reqwest::{Method, StatusCode};
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-/// The protocol's own path.
-fn own(id: &str) -> String {
+/// Returns the path of a proposal, which OpenWOP defines.
+fn proposal_path(id: &str) -> String {
     format!("/v1/host/sample/proposals/{}", segment(id))
 }
 
 impl HttpDoor {
-    /// A decision is not repeated by itself: what it would be answered the second time is not what
-    /// came of the first.
+    /// Posts a decision about a proposal. Not retried: the answer to a second attempt would not be
+    /// the result of the first.
     async fn decide<B: Serialize + Sync>(
         &self,
         path: String,
@@ -50,7 +50,7 @@ impl ReviewDoor for HttpDoor {
             .await
     }
     async fn proposal(&self, id: &str) -> Result<Proposal, Failure> {
-        self.read(own(id), &()).await
+        self.read(proposal_path(id), &()).await
     }
     async fn proposal_revisions(&self, id: &str) -> Result<ProposalRevisions, Failure> {
         self.read(format!("proposals/{}/revisions", segment(id)), &())
@@ -71,7 +71,7 @@ impl ReviewDoor for HttpDoor {
     async fn revise_proposal(&self, id: &str, request: ProposalPatch) -> Result<Proposal, Failure> {
         let call = Call {
             method: Method::PATCH,
-            path: own(id),
+            path: proposal_path(id),
             query: None,
             body: Some(&request),
             idempotency_key: None,
@@ -80,13 +80,13 @@ impl ReviewDoor for HttpDoor {
         parse(self.call(call).await?).await
     }
     async fn reject_proposal(&self, id: &str) -> Result<Proposal, Failure> {
-        self.post(format!("{}/reject", own(id)), &Map::new(), false)
+        self.post(format!("{}/reject", proposal_path(id)), &Map::new(), false)
             .await
     }
     async fn archive_proposal(&self, id: &str) -> Result<Proposal, Failure> {
         let call = Call::<()> {
             method: Method::DELETE,
-            path: own(id),
+            path: proposal_path(id),
             query: None,
             body: None,
             idempotency_key: None,
@@ -99,7 +99,8 @@ impl ReviewDoor for HttpDoor {
         id: &str,
         request: ProposalDecision,
     ) -> Result<Decided, Failure> {
-        self.decide(format!("{}/apply", own(id)), &request).await
+        self.decide(format!("{}/apply", proposal_path(id)), &request)
+            .await
     }
     async fn approve_proposal(
         &self,

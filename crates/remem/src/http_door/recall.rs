@@ -1,4 +1,4 @@
-//! Finding again through a server.
+//! Search, recall and the state of embeddings over HTTP.
 
 use super::{HttpDoor, segment};
 use async_trait::async_trait;

@@ -1,4 +1,4 @@
-//! Workshop memory through a server.
+//! Workshop memory over HTTP.
 
 use super::{Call, HttpDoor, parse, segment, urlencoded, written};
 use async_trait::async_trait;
@@ -26,8 +26,8 @@ fn rule_path(world: &str, id: &str) -> String {
 }
 
 impl HttpDoor {
-    /// What says the same however often it is said.
-    async fn state<T: DeserializeOwned, B: Serialize + Sync>(
+    /// Sends a write that is idempotent, and therefore retried.
+    async fn write_idempotent<T: DeserializeOwned, B: Serialize + Sync>(
         &self,
         method: Method,
         path: String,
@@ -50,8 +50,12 @@ impl HttpDoor {
         })
     }
 
-    /// Not repeated by itself: a second attempt would find nothing left.
-    async fn take_away(&self, path: String, query: Option<String>) -> Result<Written<()>, Failure> {
+    /// Deletes a resource. Not retried: a second attempt would find nothing left and answer 404.
+    async fn delete_resource(
+        &self,
+        path: String,
+        query: Option<String>,
+    ) -> Result<Written<()>, Failure> {
         let call = Call::<()> {
             method: Method::DELETE,
             path,
@@ -68,7 +72,12 @@ impl HttpDoor {
         })
     }
 
-    async fn end<T: DeserializeOwned>(&self, path: String, repeatable: bool) -> Result<T, Failure> {
+    /// Posts the end of a session or interaction, without a body.
+    async fn post_empty<T: DeserializeOwned>(
+        &self,
+        path: String,
+        repeatable: bool,
+    ) -> Result<T, Failure> {
         let call = Call::<()> {
             method: Method::POST,
             path,
@@ -97,7 +106,7 @@ impl WorkshopDoor for HttpDoor {
         slot: &str,
         query: SlotQuery,
     ) -> Result<Written<()>, Failure> {
-        self.take_away(slot_path(memory_ref, slot), Some(urlencoded(&query)))
+        self.delete_resource(slot_path(memory_ref, slot), Some(urlencoded(&query)))
             .await
     }
     async fn sessions(&self, memory_ref: &str) -> Result<SessionList, Failure> {
@@ -105,7 +114,7 @@ impl WorkshopDoor for HttpDoor {
             .await
     }
     async fn close_session(&self, memory_ref: &str) -> Result<SessionDoc, Failure> {
-        self.end(
+        self.post_empty(
             format!("memory/{}/sessions/close", segment(memory_ref)),
             false,
         )
@@ -116,7 +125,7 @@ impl WorkshopDoor for HttpDoor {
         memory_ref: &str,
         interaction: &str,
     ) -> Result<InteractionClosed, Failure> {
-        self.end(
+        self.post_empty(
             format!(
                 "memory/{}/interactions/{}/close",
                 segment(memory_ref),
@@ -132,7 +141,7 @@ impl WorkshopDoor for HttpDoor {
         id: &str,
         link: LinkPut,
     ) -> Result<Written<Linked>, Failure> {
-        self.state(
+        self.write_idempotent(
             Method::POST,
             format!(
                 "memory/{}/entries/{}/links",
@@ -163,17 +172,19 @@ impl WorkshopDoor for HttpDoor {
         id: &str,
         rule: RulePut,
     ) -> Result<Written<RulesWritten>, Failure> {
-        self.state(Method::PUT, rule_path(world, id), &rule).await
+        self.write_idempotent(Method::PUT, rule_path(world, id), &rule)
+            .await
     }
     async fn put_rules(
         &self,
         world: &str,
         rules: RulesPut,
     ) -> Result<Written<RulesWritten>, Failure> {
-        self.state(Method::POST, rules_path(world), &rules).await
+        self.write_idempotent(Method::POST, rules_path(world), &rules)
+            .await
     }
     async fn delete_rule(&self, world: &str, id: &str) -> Result<Written<()>, Failure> {
-        self.take_away(rule_path(world, id), None).await
+        self.delete_resource(rule_path(world, id), None).await
     }
     async fn rules(&self, world: &str, query: RulesQuery) -> Result<RuleList, Failure> {
         self.read(rules_path(world), &query).await

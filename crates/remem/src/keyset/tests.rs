@@ -1,5 +1,5 @@
-//! When keys are looked at again, and what happens while that fails. Time is paused: it moves when
-//! a test says so.
+//! The times at which keys are fetched again, and the behaviour while that fails. Time is paused: a
+//! test advances it.
 
 use super::*;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -9,15 +9,15 @@ use tokio::net::TcpListener;
 const EMPTY: &str = r#"{"keys": []}"#;
 const ONE: &str = r#"{"keys": [{"kty": "OKP", "crv": "Ed25519", "kid": "a", "x": "11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo"}]}"#;
 
-/// Somewhere that tests decide about.
-struct Said {
+/// A key source whose answers a test sets.
+struct ScriptedSource {
     answer: Mutex<Result<&'static str, KeysetError>>,
     looks: AtomicUsize,
     slow: Duration,
 }
 
 #[async_trait]
-impl Place for Arc<Said> {
+impl Place for Arc<ScriptedSource> {
     async fn look(&self) -> Result<Found, KeysetError> {
         self.looks.fetch_add(1, Ordering::SeqCst);
         tokio::time::sleep(self.slow).await;
@@ -28,11 +28,11 @@ impl Place for Arc<Said> {
     }
 }
 
-fn said(
+fn scripted(
     answer: Result<&'static str, KeysetError>,
     slow: Duration,
-) -> (Arc<Said>, Remembered<Arc<Said>>) {
-    let place = Arc::new(Said {
+) -> (Arc<ScriptedSource>, Remembered<Arc<ScriptedSource>>) {
+    let place = Arc::new(ScriptedSource {
         answer: Mutex::new(answer),
         looks: AtomicUsize::new(0),
         slow,
@@ -50,7 +50,7 @@ async fn pass(seconds: u64) {
 
 #[tokio::test(start_paused = true)]
 async fn keys_are_remembered_for_five_minutes() {
-    let (place, keys) = said(Ok(ONE), Duration::ZERO);
+    let (place, keys) = scripted(Ok(ONE), Duration::ZERO);
     for _ in 0..3 {
         assert_eq!(count(&keys, false).await, Ok(1));
     }
@@ -76,7 +76,7 @@ async fn keys_are_remembered_for_five_minutes() {
 
 #[tokio::test(start_paused = true)]
 async fn an_unknown_key_is_worth_a_look_every_half_minute() {
-    let (place, keys) = said(Ok(EMPTY), Duration::ZERO);
+    let (place, keys) = scripted(Ok(EMPTY), Duration::ZERO);
     assert_eq!(count(&keys, false).await, Ok(0));
     *place.answer.lock().unwrap() = Ok(ONE);
     assert_eq!(
@@ -107,7 +107,7 @@ async fn an_unknown_key_is_worth_a_look_every_half_minute() {
 
 #[tokio::test(start_paused = true)]
 async fn old_keys_serve_for_a_day_while_looking_fails() {
-    let (place, keys) = said(Ok(ONE), Duration::ZERO);
+    let (place, keys) = scripted(Ok(ONE), Duration::ZERO);
     assert_eq!(count(&keys, false).await, Ok(1));
     for failure in [Err(KeysetError::Timeout), Ok("<html>")] {
         *place.answer.lock().unwrap() = failure;
@@ -148,7 +148,7 @@ async fn old_keys_serve_for_a_day_while_looking_fails() {
 #[tokio::test(start_paused = true)]
 async fn many_at_once_look_once_and_whoever_has_keys_does_not_wait() {
     let slow = Duration::from_secs(4);
-    let (place, keys) = said(Ok(ONE), slow);
+    let (place, keys) = scripted(Ok(ONE), slow);
     let begun = Instant::now();
     let answers = tokio::join!(count(&keys, false), count(&keys, true), count(&keys, false));
     assert_eq!(answers, (Ok(1), Ok(1), Ok(1)));
@@ -171,7 +171,7 @@ async fn many_at_once_look_once_and_whoever_has_keys_does_not_wait() {
 /// look at once.
 #[tokio::test(start_paused = true)]
 async fn a_look_that_was_abandoned_is_made_up_for() {
-    let (place, keys) = said(Ok(ONE), Duration::from_secs(4));
+    let (place, keys) = scripted(Ok(ONE), Duration::from_secs(4));
     assert!(
         tokio::time::timeout(Duration::from_millis(500), count(&keys, false))
             .await
@@ -229,14 +229,14 @@ async fn a_file_is_read_again_when_it_changed() {
     );
 }
 
-/// Answers one request.
+/// Accepts one connection and answers its request.
 async fn serve(listener: &TcpListener, answer: String) {
     let (mut socket, _) = listener.accept().await.unwrap();
     let mut read = Vec::new();
     while !read.ends_with(b"\r\n\r\n") {
         assert_ne!(socket.read_buf(&mut read).await.unwrap(), 0);
     }
-    // Whoever has read enough hangs up.
+    // A client that has read enough closes the connection.
     let _ = socket.write_all(answer.as_bytes()).await;
 }
 

@@ -17,7 +17,7 @@ fn write(folder: &Path, name: &str, value: &Value) -> String {
     file.to_str().unwrap().to_owned()
 }
 
-/// Install, list, show, replace, remove: the same through either door.
+/// Install, list, show, replace, remove: the same over HTTP and with --local.
 fn an_agents_life(folder: &Path, remem: impl Fn(&[&str]) -> Ran) {
     let plain = write(folder, "plain.json", &manifest("local.cli.greeter"));
     let packed = write(

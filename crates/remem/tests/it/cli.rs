@@ -46,9 +46,9 @@ fn find_again(user: &User<'_>, tea: &str) {
     }
     let hits = user.json(&[&["search", MEMORY, "green tea"][..], &options].concat());
     let hit = &hits["hits"][0];
-    let told = (&hits["mode"], &hits["relevant"]);
+    let reported = (&hits["mode"], &hits["relevant"]);
     assert_eq!(
-        (hit["entry"]["id"].as_str(), told),
+        (hit["entry"]["id"].as_str(), reported),
         (Some(tea), (&json!("lexical"), &json!(true))),
         "{hits}"
     );
@@ -95,7 +95,7 @@ fn find_again(user: &User<'_>, tea: &str) {
     );
 }
 
-/// Put, get, list, search, delete, stats, memories, events: the same through either door.
+/// Put, get, list, search, delete, stats, memories, events: the same over HTTP and with --local.
 fn an_ordinary_day(user: &User<'_>) {
     let tea = user.put(&[
         "Ana prefers green tea",
@@ -626,11 +626,11 @@ fn a_job_that_fails_says_why() {
             "{}",
             why[0]
         );
-        let told = run(&mut user.command(&[&["--json"], &failing[..]].concat()))
+        let reported = run(&mut user.command(&[&["--json"], &failing[..]].concat()))
             .exits(1)
             .json();
         assert_eq!(
-            (&told["state"], &told["error"]["code"]),
+            (&reported["state"], &reported["error"]["code"]),
             (&json!("failed"), &json!("token_budget_exceeded"))
         );
         let done = user.text(&["pass", "run", "distill", "--scope", MEMORY]);
@@ -782,10 +782,10 @@ fn exports_and_imports_tell_what_they_leave_out() {
         json!({"slots": 1, "history": 1, "transient": 1, "commitments": 1, "othersMemories": null})
     );
     assert!(!exported.stdout.contains("bees"));
-    let told = remote.run(&["export"]).exits(7).stderr;
+    let reported = remote.run(&["export"]).exits(7).stderr;
     assert!(
-        told.contains("1 earlier answers") && told.contains("other users' own memories"),
-        "{told}"
+        reported.contains("1 earlier answers") && reported.contains("other users' own memories"),
+        "{reported}"
     );
 
     let whole = local.run(&["export"]).exits(7);
@@ -1090,7 +1090,7 @@ fn damage(file: &Path, from: &str, to: &str) {
     std::fs::write(file, bytes).unwrap();
 }
 
-/// Every row has a hash over all of its columns, keys and tenants too; what is told has names only.
+/// Every row has a hash over all of its columns, keys and tenants too; the report has names only.
 #[test]
 fn doctor_names_the_rows_that_are_damaged() {
     let folder = tempfile::tempdir().unwrap();
@@ -1117,17 +1117,17 @@ fn doctor_names_the_rows_that_are_damaged() {
         damage(&folder.path().join(file), "quorum", "quoram");
     }
     let bad = user.run(&["--json", "doctor"]).exits(1);
-    let told = |check: &str| {
+    let reported = |check: &str| {
         let all = bad.json();
         let one = all.as_array().unwrap().iter().find(|f| f["check"] == check);
         one.unwrap()["detail"].as_str().unwrap().to_owned()
     };
     assert!(
-        told("tenants and keys").contains("api_key: "),
+        reported("tenants and keys").contains("api_key: "),
         "{}",
         bad.stdout
     );
-    let entries = told("tenant default");
+    let entries = reported("tenant default");
     assert!(
         entries.contains("entry: 1 damaged") && entries.contains(&id),
         "{entries}"

@@ -1,6 +1,6 @@
-//! `remem copy` from outside: keys, cursors, revision tokens and idempotency keys go on working at
-//! the target, a copy that is killed goes on, and wrong usage is told without an echo. Needs both
-//! stores, whichever one the other tests run on.
+//! `remem copy` from outside: keys, cursors, revision tokens and idempotency keys still work at the
+//! target, a copy that is killed can be resumed, and wrong usage is reported without an echo. Needs
+//! both stores, whichever one the other tests run on.
 
 use crate::common;
 use crate::common::client::BASE;
@@ -74,8 +74,8 @@ fn tables(reports: &Value) -> Vec<(String, u64, u64, String)> {
         .collect()
 }
 
-/// What a client holds on to.
-struct Held {
+/// The keys, cursors and tokens that a client of the source still has.
+struct ClientState {
     key: String,
     cursor: String,
     token: String,
@@ -83,7 +83,7 @@ struct Held {
     entries: Vec<Value>,
 }
 
-async fn fill(client: &Client) -> Held {
+async fn fill(client: &Client) -> ClientState {
     let keys = client
         .post(
             &format!("{BASE}/keys"),
@@ -120,7 +120,7 @@ async fn fill(client: &Client) -> Held {
         .await
         .is(200)
         .json();
-    Held {
+    ClientState {
         token: written.header("remem-revision").to_owned(),
         cursor: page["nextCursor"].as_str().unwrap().to_owned(),
         events: agent.events_after(0).await,
@@ -129,8 +129,8 @@ async fn fill(client: &Client) -> Held {
     }
 }
 
-/// Everything that was held on to is good at this server.
-async fn check(server: &Server, held: &Held) {
+/// Checks that everything that a client still has is valid at this server.
+async fn check(server: &Server, held: &ClientState) {
     let agent = Client::new(&server.url, &held.key);
     assert_eq!(agent.all_entries("notes").await, held.entries);
     assert_eq!(agent.events_after(0).await, held.events);
@@ -344,14 +344,15 @@ fn refusals_say_what_to_do_and_echo_no_password() {
         format!("{}/hunter2-hunter2", a.path().display()),
     ];
     for place in &wrong {
-        let told = copy(&["--from", &from, "--to", place]).exits(2);
+        let reported = copy(&["--from", &from, "--to", place]).exits(2);
         assert!(
-            told.stderr
+            reported
+                .stderr
                 .contains("--to must be sqlite:DIR or postgres://"),
             "{}",
-            told.stderr
+            reported.stderr
         );
-        assert!(!told.stderr.contains(secret));
+        assert!(!reported.stderr.contains(secret));
         assert!(
             copy(&["--from", place, "--to", &new])
                 .exits(2)
@@ -363,11 +364,11 @@ fn refusals_say_what_to_do_and_echo_no_password() {
         "postgres://u:hunter2-hunter2@127.0.0.1:1/d",
         "postgres://u:hunter2-hunter2@h:port/d",
     ] {
-        let told = copy(&["--from", &from, "--to", place]).exits(1);
+        let reported = copy(&["--from", &from, "--to", place]).exits(1);
         assert!(
-            !told.stderr.contains(secret) && told.stderr.starts_with("error: "),
+            !reported.stderr.contains(secret) && reported.stderr.starts_with("error: "),
             "{}",
-            told.stderr
+            reported.stderr
         );
     }
     let missing = copy(&["--from", &sqlite(&a.path().join("nowhere")), "--to", &new]).exits(1);

@@ -3,8 +3,8 @@
 //!
 //! The real server is killed (SIGKILL) at random moments while eight clients write: single entries,
 //! batches of three, deletes, and entries with an `Idempotency-Key` that are sent again after the
-//! restart. What the clients were told is then held against what the host shows, after every kill
-//! for what is new and once more for everything at the end.
+//! restart. The answers that the clients received are then compared with what the host returns,
+//! after every kill for what is new and once more for everything at the end.
 
 use crate::common::books::{Books, Diary, MEMORIES, Write, Writer};
 use crate::common::{Client, Server, place, run_on};
@@ -63,8 +63,8 @@ async fn one_life(
     (diaries, under_way)
 }
 
-/// A database goes on with what it was sent by a client that is no more: until it has noticed,
-/// nothing can be concluded.
+/// Waits until the database has noticed that the client is gone: until then it may still execute
+/// what the client had sent, and nothing can be concluded.
 fn await_the_end_of_connections(dir: &Path) {
     let Some(url) = place::database_of(dir) else {
         return;

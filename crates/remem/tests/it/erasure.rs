@@ -44,7 +44,7 @@ impl Canary {
     }
 
     /// What must not be found afterwards: the word itself, what an index would make of it, and the
-    /// word in small letters whoever wrote them.
+    /// word in small letters whatever wrote them.
     fn needles(&self) -> Vec<String> {
         [self.word.clone(), self.word.to_lowercase()]
             .into_iter()
@@ -76,7 +76,7 @@ fn short(name: &str) -> Planted {
 }
 
 /// 60 KiB that need many overflow pages, with a canary every kilobyte or so: each page holds at
-/// least one. Each stands there twice, so that one of them is whole where a page ends within the
+/// least one. Each is there twice, so that one of them is whole where a page ends within the
 /// other.
 fn long(name: &str) -> Planted {
     let canaries: Vec<Canary> = (0..52)
@@ -191,7 +191,7 @@ async fn put_all(client: &Client, planted: &[Planted]) -> Vec<String> {
     ids
 }
 
-/// Entries that nobody deletes, before and after the others.
+/// Stores entries that are never deleted, before and after the others.
 async fn put_neighbour(client: &Client, n: usize) -> (String, Value) {
     let body = json!({"content": format!("neighbour {n} drinks herbal infusions"), "tags": ["kept"], "metadata": {"n": n}});
     let entry = client.put(MEMORY, &body).await;
@@ -217,7 +217,7 @@ async fn assert_neighbours(client: &Client, neighbours: &[(String, Value)]) {
     assert_eq!(stats["entries"], neighbours.len());
 }
 
-/// Neither by id, nor in a list, nor by its words.
+/// Checks that an entry is found neither by id, nor in a list, nor by its words.
 async fn assert_unknown(client: &Client, ids: &[String], planted: &[Planted]) {
     for id in ids {
         client.get(&entry_path(id)).await.is(404);
@@ -427,7 +427,7 @@ async fn a_deleted_entry_cannot_be_imported_back() {
     assert_eq!(counted["entries"], 0);
 }
 
-/// Whom the entries below are about.
+/// The subject of the entries below.
 const SUBJECT: &str = "person: Zebulon Quillfeather";
 
 #[tokio::test]

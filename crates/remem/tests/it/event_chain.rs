@@ -1,5 +1,5 @@
-//! The program of docs/operations.md recomputes the chain of a real host's events from outside, and sees
-//! where it was broken.
+//! The program of docs/operations.md recomputes the chain of a real host's events from outside, and
+//! sees where it was broken.
 //!
 //! Needs a Python that has the PyPI package `blake3`; its path is in `REMEM_TEST_PYTHON`.
 
@@ -66,7 +66,7 @@ async fn the_documented_program_recomputes_the_chain() {
         .await;
     let id = started.is(201).json()["runId"].as_str().unwrap().to_owned();
     has_ended(&client, &id).await;
-    // What is repeated tells when it happened first.
+    // A replayed event names the instant at which it was first recorded.
     let fork = json!({"mode": "replay"});
     let path = format!("/v1/runs/{id}:fork");
     let again = client.post(&path, &fork).await.is(201).json();

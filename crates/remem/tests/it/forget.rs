@@ -221,14 +221,14 @@ async fn the_words_of_a_subject_are_stored_nowhere() {
         .is(200);
     nowhere("after the forget");
     let events = client.get(&format!("{BASE}/events")).await.is(200);
-    let told = client
+    let reported = client
         .post(
             &Client::memory(MEMORY, "entries"),
             &json!({"content": "", "subjects": [words]}),
         )
         .await
         .is(422);
-    for answer in [looked, done, events, told] {
+    for answer in [looked, done, events, reported] {
         assert!(
             !answer.everything().to_lowercase().contains("quillfeather"),
             "{}",

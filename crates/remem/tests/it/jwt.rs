@@ -1,6 +1,6 @@
 //! Tokens and the real host: keys in a file and behind a URL, rotation, scopes, streams that end
-//! with their token, and what the outside is told. Which tokens are refused, one by one, is tested
-//! with the engine.
+//! with their token, and the answers to refused tokens. Which tokens are refused, one by one, is
+//! tested with the engine.
 
 use crate::common;
 use crate::common::client::{BASE, Client};
@@ -24,31 +24,31 @@ fn b64(bytes: impl AsRef<[u8]>) -> String {
     URL_SAFE_NO_PAD.encode(bytes)
 }
 
-/// The issuer's pen.
-enum Pen {
+/// A key that the issuer signs tokens with.
+enum SigningKey {
     Ed25519(Ed25519KeyPair),
     P256(EcdsaKeyPair),
 }
 
-impl Pen {
-    fn ed25519() -> Pen {
+impl SigningKey {
+    fn ed25519() -> SigningKey {
         let pkcs8 = Ed25519KeyPair::generate_pkcs8(&SystemRandom::new()).unwrap();
-        Pen::Ed25519(Ed25519KeyPair::from_pkcs8(pkcs8.as_ref()).unwrap())
+        SigningKey::Ed25519(Ed25519KeyPair::from_pkcs8(pkcs8.as_ref()).unwrap())
     }
 
-    fn p256() -> Pen {
+    fn p256() -> SigningKey {
         let how = &ECDSA_P256_SHA256_FIXED_SIGNING;
         let random = SystemRandom::new();
         let pkcs8 = EcdsaKeyPair::generate_pkcs8(how, &random).unwrap();
-        Pen::P256(EcdsaKeyPair::from_pkcs8(how, pkcs8.as_ref(), &random).unwrap())
+        SigningKey::P256(EcdsaKeyPair::from_pkcs8(how, pkcs8.as_ref(), &random).unwrap())
     }
 
     fn jwk(&self, kid: &str) -> Value {
         match self {
-            Pen::Ed25519(pair) => {
+            SigningKey::Ed25519(pair) => {
                 json!({"kty": "OKP", "crv": "Ed25519", "kid": kid, "x": b64(pair.public_key())})
             }
-            Pen::P256(pair) => {
+            SigningKey::P256(pair) => {
                 let (x, y) = pair.public_key().as_ref()[1..].split_at(32);
                 json!({"kty": "EC", "crv": "P-256", "kid": kid, "x": b64(x), "y": b64(y)})
             }
@@ -57,7 +57,7 @@ impl Pen {
 
     /// A token of tenant `default` that is good for an hour, with these claims changed.
     fn token(&self, kid: &str, changes: Value) -> String {
-        let alg = if matches!(self, Pen::Ed25519(_)) {
+        let alg = if matches!(self, SigningKey::Ed25519(_)) {
             "EdDSA"
         } else {
             "ES256"
@@ -73,8 +73,8 @@ impl Pen {
             b64(claims.to_string())
         );
         let signature = match self {
-            Pen::Ed25519(pair) => pair.sign(message.as_bytes()).as_ref().to_vec(),
-            Pen::P256(pair) => pair
+            SigningKey::Ed25519(pair) => pair.sign(message.as_bytes()).as_ref().to_vec(),
+            SigningKey::P256(pair) => pair
                 .sign(&SystemRandom::new(), message.as_bytes())
                 .unwrap()
                 .as_ref()
@@ -125,12 +125,12 @@ async fn becomes(client: &Client, token: &str, expected: u16) {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_token_is_a_way_in_on_every_surface_and_never_in_a_file_or_a_log() {
     let folder = tempfile::tempdir().unwrap();
-    let pen = Pen::p256();
+    let signing_key = SigningKey::p256();
     let jwks = folder.path().join("keys.json");
-    std::fs::write(&jwks, document(&[pen.jwk("one")])).unwrap();
+    std::fs::write(&jwks, document(&[signing_key.jwk("one")])).unwrap();
     let server = start(&folder.path().join("data"), jwks.to_str().unwrap(), "trace");
     let client = server.client();
-    let token = pen.token("one", json!({}));
+    let token = signing_key.token("one", json!({}));
     let ana = client.with_key(&token);
     let entry = ana.put("m", &json!({"content": "Ana prefers tea"})).await;
     let path = Client::memory("m", &format!("entries/{}", entry["id"].as_str().unwrap()));
@@ -161,7 +161,7 @@ async fn a_token_is_a_way_in_on_every_surface_and_never_in_a_file_or_a_log() {
         denied.json()["details"],
         json!({"scopeRequired": "keys:manage"})
     );
-    // MCP asks at the same door.
+    // MCP uses the same authentication.
     let hello = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/list"});
     let mcp = |key: &str| {
         let request = client
@@ -178,7 +178,10 @@ async fn a_token_is_a_way_in_on_every_surface_and_never_in_a_file_or_a_log() {
             .text
             .contains("memory_put")
     );
-    mcp(&pen.token("two", json!({}))).await.unwrap().is(401);
+    mcp(&signing_key.token("two", json!({})))
+        .await
+        .unwrap()
+        .is(401);
     // Whatever is wrong looks the same.
     let unknown = client.with_key("unknown-key").get(&path).await.is(401);
     let wrong = [
@@ -190,7 +193,7 @@ async fn a_token_is_a_way_in_on_every_surface_and_never_in_a_file_or_a_log() {
     ];
     for changes in wrong {
         let refused = client
-            .with_key(&pen.token("one", changes))
+            .with_key(&signing_key.token("one", changes))
             .get(&path)
             .await
             .is(401);
@@ -200,7 +203,7 @@ async fn a_token_is_a_way_in_on_every_surface_and_never_in_a_file_or_a_log() {
         );
     }
     client
-        .with_key(&Pen::p256().token("one", json!({})))
+        .with_key(&SigningKey::p256().token("one", json!({})))
         .get(&path)
         .await
         .is(401);
@@ -209,7 +212,7 @@ async fn a_token_is_a_way_in_on_every_surface_and_never_in_a_file_or_a_log() {
         !tenants.text.contains("nobody"),
         "no tenant comes into being by a token"
     );
-    // The log tells why, and neither it nor any file holds a token.
+    // The log says why a token was refused, and neither it nor any file holds a token.
     let log = server.output();
     for reason in [
         "expired",
@@ -241,8 +244,8 @@ async fn a_token_is_a_way_in_on_every_surface_and_never_in_a_file_or_a_log() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_key_that_is_taken_from_the_file_opens_nothing_and_ends_streams() {
     let folder = tempfile::tempdir().unwrap();
-    let old = Pen::ed25519();
-    let new = Pen::p256();
+    let old = SigningKey::ed25519();
+    let new = SigningKey::p256();
     let jwks = folder.path().join("keys.json");
     std::fs::write(&jwks, document(&[old.jwk("old")])).unwrap();
     let server = start(&folder.path().join("data"), jwks.to_str().unwrap(), "info");
@@ -278,13 +281,13 @@ async fn a_key_that_is_taken_from_the_file_opens_nothing_and_ends_streams() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_stream_ends_when_its_token_does() {
     let folder = tempfile::tempdir().unwrap();
-    let pen = Pen::ed25519();
+    let signing_key = SigningKey::ed25519();
     let jwks = folder.path().join("keys.json");
-    std::fs::write(&jwks, document(&[pen.jwk("one")])).unwrap();
+    std::fs::write(&jwks, document(&[signing_key.jwk("one")])).unwrap();
     let server = start(&folder.path().join("data"), jwks.to_str().unwrap(), "info");
     let client = server.client();
     let until = now() + 4;
-    let short = client.with_key(&pen.token("one", json!({ "exp": until })));
+    let short = client.with_key(&signing_key.token("one", json!({ "exp": until })));
     let mut ends = short.stream(0).await;
     let mut lasts = client.stream(0).await;
     short.put("m", &json!({"content": "x"})).await;
@@ -330,7 +333,7 @@ impl Issuer {
                     "HTTP/1.1 {status}\r\nContent-Length: {}\r\nConnection: close\r\n\r\n",
                     body.len()
                 );
-                // Whoever hung up needs no answer.
+                // A client that closed the connection needs no answer.
                 let _ = socket.write_all(format!("{head}{body}").as_bytes());
             }
         });
@@ -349,8 +352,8 @@ impl Issuer {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn keys_behind_a_url_are_fetched_rotated_and_outlive_an_outage() {
     let folder = tempfile::tempdir().unwrap();
-    let old = Pen::ed25519();
-    let new = Pen::ed25519();
+    let old = SigningKey::ed25519();
+    let new = SigningKey::ed25519();
     let issuer = Issuer::start(None);
     let server = start(folder.path(), &issuer.url, "info");
     let client = server.client();
@@ -439,7 +442,7 @@ fn half_a_section_stops_the_start_and_doctor_tells_about_the_keys() {
     );
     std::fs::write(
         &jwks,
-        document(&[Pen::ed25519().jwk("a"), Pen::p256().jwk("b")]),
+        document(&[SigningKey::ed25519().jwk("a"), SigningKey::p256().jwk("b")]),
     )
     .unwrap();
     assert_eq!(doctor(), (true, "2 keys of the issuer".to_owned()));

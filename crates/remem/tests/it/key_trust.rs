@@ -72,7 +72,7 @@ fn a_key_is_made_shown_and_lowered() {
             "{}",
             unknown.stderr
         );
-        // The first key keeps everything, and is named until somebody says what it may.
+        // The first key keeps everything, and is listed until it is given a ceiling.
         user.text(&order);
         let listed = user.run(&["key", "list"]).exits(0);
         assert!(

@@ -1,7 +1,7 @@
 //! Proves that a value which is registered late leaves what was stored before: every text field of
-//! every request that `secret_fields.json` plans gets a value of its own; those that were stored are
-//! registered, and no answer and no file may have them afterwards. Names are the exception, listed
-//! here with the reason.
+//! every request that `secret_fields.json` plans gets a value of its own; those that were stored
+//! are registered, and no answer and no file may have them afterwards. Names are the exception,
+//! listed here with the reason.
 
 use crate::common::client::{Client, encode, finish};
 use crate::common::{Server, files, place};
@@ -32,7 +32,7 @@ fn value(number: usize) -> String {
     format!("v{spread:032x}")
 }
 
-/// Where each value was planted, of those that the host took.
+/// The place of each planted value that the host accepted.
 async fn plant(
     client: &Client,
     entry: &str,
@@ -252,10 +252,10 @@ async fn no_event_holds_what_callers_write() {
         events.contains("memory.linked") && events.contains("rule.changed"),
         "{events}"
     );
-    let told = planted
+    let leaked = planted
         .iter()
         .filter(|(words, place)| events.contains(*words) && !is_name(place));
-    let told: Vec<&String> = told.map(|(_, place)| place).collect();
-    assert!(told.is_empty(), "{told:?}");
+    let leaked: Vec<&String> = leaked.map(|(_, place)| place).collect();
+    assert!(leaked.is_empty(), "{leaked:?}");
     server.terminate();
 }

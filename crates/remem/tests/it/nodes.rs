@@ -109,7 +109,7 @@ async fn what_one_node_stored_every_node_shows() {
         }
     }
     assert_eq!(a.all_entries(MEMORY).await, b.all_entries(MEMORY).await);
-    // A page begun on one node goes on on the other: cursors are nobody's own.
+    // A list that is begun on one node is continued on another: cursors belong to no node.
     let first = a
         .get(&Client::memory(MEMORY, "entries?limit=5"))
         .await
@@ -193,7 +193,7 @@ async fn three_nodes_count_one_row_of_revisions() {
     for writer in 0..12 {
         let client = nodes.client(writer % 3);
         tasks.spawn(async move {
-            let mut told = Vec::new();
+            let mut acknowledged = Vec::new();
             for n in 0..40 {
                 let put = put_patiently(
                     &client,
@@ -201,16 +201,21 @@ async fn three_nodes_count_one_row_of_revisions() {
                     &format!("{writer} says {n}"),
                 )
                 .await;
-                told.push((
+                acknowledged.push((
                     put.header("remem-revision").to_owned(),
                     text(&put.json()["id"]),
                 ));
             }
-            told
+            acknowledged
         });
     }
-    let told: HashMap<String, String> = tasks.join_all().await.into_iter().flatten().collect();
-    assert_eq!(told.len(), 480, "every commit has a revision of its own");
+    let acknowledged: HashMap<String, String> =
+        tasks.join_all().await.into_iter().flatten().collect();
+    assert_eq!(
+        acknowledged.len(),
+        480,
+        "every commit has a revision of its own"
+    );
     let events = nodes.client(1).events_after(0).await;
     let sequence: Vec<u64> = events
         .iter()
@@ -219,7 +224,7 @@ async fn three_nodes_count_one_row_of_revisions() {
     assert_eq!(sequence, (1..=480).collect::<Vec<_>>());
     for event in &events {
         assert_eq!(
-            told.get(&text(&event["revision"])),
+            acknowledged.get(&text(&event["revision"])),
             Some(&text(&event["payload"]["memoryId"])),
             "as the writer was told"
         );
@@ -227,7 +232,7 @@ async fn three_nodes_count_one_row_of_revisions() {
     nodes.is_sound();
 }
 
-/// A client whose node is gone sends its request again, to any other.
+/// A client sends its request again, to any other node, if its node is gone.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_node_that_dies_is_replaced_by_any_other() {
     let mut nodes = Nodes::start(3);
@@ -262,8 +267,8 @@ async fn a_node_that_dies_is_replaced_by_any_other() {
     nodes.is_sound();
 }
 
-/// As a client is told to: a write that a busy database did not answer for is repeated under its
-/// key.
+/// Repeats a write under its key while the database is too busy to answer, as the error message
+/// advises clients.
 async fn put_patiently(client: &Client, memory: &str, content: &str) -> Answer {
     for _ in 0..20 {
         let request = client.request(Method::POST, &Client::memory(memory, "entries"));

@@ -10,7 +10,7 @@ use crate::common::{KEY, Server, place, run};
 use std::path::Path;
 use std::process::Command;
 
-/// What the fixtures resolve; neither the host nor a script may ever show it.
+/// The secret that the fixtures resolve; neither the host nor a script may ever show it.
 const CANARY: (&str, &str) = ("OPENWOP_CANARY_SECRET_VALUE", "canary-of-the-vault-52ce1b");
 const PACKAGES: [&str; 2] = ["openwop_client", "jsonschema"];
 
@@ -51,7 +51,7 @@ fn play(script: &str, arguments: &[&str]) -> String {
         .to_owned()
 }
 
-/// How many scenarios a last line tells of.
+/// Returns the number of scenarios that the last line of output reports.
 fn scenarios(line: &str) -> u32 {
     assert!(line.contains(" scenarios hold on "), "{line}");
     line.split(' ').next().unwrap().parse().unwrap()

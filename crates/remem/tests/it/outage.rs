@@ -1,6 +1,6 @@
 //! Proves that a database which crashes, restarts, freezes or is overloaded is survived without
-//! restarting the host: readiness tells the truth, nothing acknowledged is lost, nothing is stored
-//! by halves, and a retry is safe.
+//! restarting the host: readiness is reported truthfully, nothing acknowledged is lost, nothing is
+//! stored by halves, and a retry is safe.
 //!
 //! Each test has a PostgreSQL of its own, since it is not kind to it.
 
@@ -23,20 +23,20 @@ const NOT_READY_WITHIN: Duration = Duration::from_secs(1);
 const READY_AGAIN_WITHIN: Duration = Duration::from_secs(2);
 
 /// A PostgreSQL server that only this test uses; stopped and removed when dropped.
-struct Database {
+struct OwnPostgres {
     _folder: TempDir,
     dir: PathBuf,
     url: String,
     app_url: String,
 }
 
-impl Database {
-    fn start() -> Database {
+impl OwnPostgres {
+    fn start() -> OwnPostgres {
         let folder = tempfile::tempdir().unwrap();
         let dir = folder.path().join("server");
         let url = script("start", &dir);
         let app_url = place::new_database(&url);
-        Database {
+        OwnPostgres {
             _folder: folder,
             dir,
             url,
@@ -72,7 +72,7 @@ impl Database {
     }
 }
 
-impl Drop for Database {
+impl Drop for OwnPostgres {
     fn drop(&mut self) {
         let _ = Command::new(script_path())
             .arg("stop")
@@ -145,7 +145,7 @@ async fn write_until(
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn a_killed_database_loses_nothing_that_was_acknowledged() {
-    let database = Database::start();
+    let database = OwnPostgres::start();
     let mut random = Random::fresh();
     let mut books = Books::default();
     let mut server = database.host(&[], &[]);
@@ -203,7 +203,7 @@ async fn a_killed_database_loses_nothing_that_was_acknowledged() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn a_frozen_database_is_noticed_and_its_return_too() {
-    let database = Database::start();
+    let database = OwnPostgres::start();
     let server = database.host(&[], &[("REMEM_STORAGE__DEADLINE_MS", "1000")]);
     let client = server.client();
     let put = |n: usize| {
@@ -230,11 +230,11 @@ async fn a_frozen_database_is_noticed_and_its_return_too() {
     }
 }
 
-/// A transaction of somebody else holds the tenant's clock; the host has one connection, which
+/// A transaction of another session holds the tenant's clock; the host has one connection, which
 /// waits for it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn when_no_connection_is_free_callers_are_told_to_come_back() {
-    let database = Database::start();
+    let database = OwnPostgres::start();
     let settings = [
         ("REMEM_STORAGE__CONNECTIONS", "1"),
         ("REMEM_STORAGE__WAIT_MS_MAX", "300"),

@@ -15,7 +15,7 @@ fn template(text: &str) -> Value {
     json!({"templateId": "greeting", "version": "1.0.0", "text": text, "variables": []})
 }
 
-/// Submit, show, revise, apply, turn down, put away: the same through either door.
+/// Submit, show, revise, apply, reject, archive: the same over HTTP and with --local.
 fn a_proposals_life(folder: &Path, name: &str, remem: impl Fn(&[&str]) -> Ran) {
     let artifact = |text: &str| {
         let mut artifact = template(text);

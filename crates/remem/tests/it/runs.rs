@@ -1,5 +1,5 @@
-//! Runs of the real host: through kill -9, and told to a webhook whose signature the OpenWOP client
-//! checks.
+//! Runs of the real host: through kill -9, and delivered to a webhook whose signature the OpenWOP
+//! client checks.
 //!
 //! The second needs a Python that has the PyPI package `openwop-client`; its path is in
 //! `REMEM_TEST_PYTHON`.
@@ -34,7 +34,7 @@ async fn ended(client: &Client, id: &str) -> Vec<Value> {
     .await
 }
 
-/// Whatever moment the process dies at, each run goes on after the restart, and each step of it
+/// Whatever moment the process dies at, each run continues after the restart, and each step of it
 /// happened once.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn runs_survive_kill_9() {

@@ -17,7 +17,7 @@ use std::collections::BTreeSet;
 /// A registered value, of characters that every name may have.
 const REGISTERED: &str = "c0ffee5eed1a2b3c4d5e6f708192a3b4";
 const MEMORY: &str = "vault/fields";
-/// Where a caller gives the secret that its webhooks are signed with.
+/// The field in which a caller gives the secret that its webhooks are signed with.
 const SIGNING_SECRET: &str = "POST /v1/webhooks /secret";
 
 #[derive(Deserialize)]
@@ -44,7 +44,7 @@ pub(crate) fn plans() -> Vec<Plan> {
     serde_json::from_str(include_str!("secret_fields.json")).unwrap()
 }
 
-/// What a parameter of a path is called where it holds nothing special.
+/// The value of a path parameter where it holds nothing special.
 pub(crate) fn ordinary(parameter: &str) -> &'static str {
     match parameter {
         "memoryRef" => "vault%2Ffields",
@@ -65,7 +65,7 @@ pub(crate) fn filled(path: &str, value: impl Fn(&str) -> String) -> String {
     out
 }
 
-/// The shape that a reference of the document stands for.
+/// Returns the schema that a reference of the document names.
 fn resolved<'d>(document: &'d Value, mut schema: &'d Value) -> &'d Value {
     while let Some(reference) = schema["$ref"].as_str() {
         schema = document.pointer(&reference[1..]).unwrap();
@@ -101,7 +101,7 @@ fn text_fields(document: &Value, schema: &Value, at: &str, found: &mut BTreeSet<
     }
     let is_free = is("object") && schema["properties"].is_null() && schema["oneOf"].is_null();
     if is_free || schema == &json!({}) {
-        // The first value that the plan has there stands for all.
+        // The first value that the plan has there represents them all.
         found.insert(format!("{at}/a"));
     }
 }

@@ -1,6 +1,6 @@
 //! Proves that a secret leaves no trace, wherever a caller puts it: not in an answer, the database,
 //! the journal, the event feed, the log at its most talkative, the metrics, or an export. Where
-//! text was stored, a marker stands in its place.
+//! text was stored, a marker is in its place.
 //!
 //! Registered secrets of different kinds and unregistered ones of well-known shapes are planted
 //! everywhere a request, an MCP call or an import can carry text. An ordinary word takes the same
@@ -24,11 +24,11 @@ const WORD: &str = "Marmaladequartz";
 
 /// Something that must not be seen anywhere.
 struct Secret {
-    /// As a caller would paste it.
+    /// The secret as a caller would paste it.
     text: String,
     /// The parts of it that give it away.
     telling: Vec<String>,
-    /// What a marker must say.
+    /// The text that a redaction marker must hold.
     marker: &'static str,
     registered: bool,
 }
@@ -112,7 +112,7 @@ fn needles(secrets: &[Secret]) -> Vec<String> {
         .collect()
 }
 
-/// Everything that came back, whoever sent it.
+/// Every text that came back from the host, with a description of the request.
 #[derive(Default)]
 pub(crate) struct Seen(Vec<(String, String)>);
 
@@ -136,7 +136,7 @@ impl Seen {
         Some(answer)
     }
 
-    /// All leaks at once: one that hides another helps nobody.
+    /// Returns all leaks at once, so that one leak does not hide another.
     pub(crate) fn leaks(&self, needles: &[String]) -> Vec<String> {
         let found = |place: &str, text: &str| {
             let in_it = needles
@@ -153,8 +153,8 @@ impl Seen {
     }
 }
 
-/// Where text is meant to be stored: content, tags, metadata (names and values, nested, as a
-/// number), one by one, in a batch, as an import, and through MCP.
+/// Plants the secret where text is meant to be stored: content, tags, metadata (names and values,
+/// nested, as a number), one by one, in a batch, as an import, and through MCP.
 async fn plant_stored(seen: &mut Seen, client: &Client, text: &str) {
     let line = text.replace('\n', " ");
     let number: Value = text
@@ -218,7 +218,7 @@ async fn plant_stored(seen: &mut Seen, client: &Client, text: &str) {
     .is(200);
 }
 
-/// Paths and query strings.
+/// Plants the secret in paths and query strings.
 async fn plant_in_addresses(seen: &mut Seen, client: &Client, text: &str) {
     let code = encode(text);
     let entries = Client::memory(MEMORY, "entries");
@@ -500,7 +500,7 @@ fn plant_in_import(seen: &mut Seen, server: &Server, secret: &str) {
     seen.add("output of import", format!("{}{}", ran.stdout, ran.stderr));
 }
 
-/// Where the requests of passes, jobs and schedules take text.
+/// Plants the secret where the requests of passes, jobs and schedules take text.
 async fn plant_in_passes(seen: &mut Seen, client: &Client, text: &str) {
     let code = encode(text);
     for name in ["consolidate", "compact", "distill"] {

@@ -17,12 +17,12 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 const MEMORY: &str = "stopping";
-/// How long an orderly end may take.
+/// The longest time that an orderly end may take.
 const END: Duration = Duration::from_secs(10);
 
-/// What one writer was told: texts with their ids, and texts it knows nothing about.
+/// The writes of one writer: acknowledged texts with their ids, and texts with an unknown outcome.
 #[derive(Default)]
-struct Told {
+struct WriteOutcomes {
     stored: HashMap<String, String>,
     unknown: Vec<String>,
 }
@@ -33,8 +33,8 @@ async fn write_until_the_end(
     client: Client,
     writer: usize,
     acknowledged: Arc<AtomicUsize>,
-) -> Told {
-    let mut told = Told::default();
+) -> WriteOutcomes {
+    let mut outcomes = WriteOutcomes::default();
     for n in 0.. {
         let text = format!("writer {writer} text {n}");
         let request = client
@@ -43,7 +43,7 @@ async fn write_until_the_end(
         match finish(request).await {
             Ok(answer) if answer.status == 201 => {
                 let id = answer.json()["id"].as_str().unwrap().to_owned();
-                told.stored.insert(text, id);
+                outcomes.stored.insert(text, id);
                 acknowledged.fetch_add(1, Ordering::SeqCst);
             }
             Ok(answer) => {
@@ -52,20 +52,20 @@ async fn write_until_the_end(
                     !answer.header("retry-after").is_empty(),
                     "a refusal says when to come back"
                 );
-                told.unknown.push(text);
+                outcomes.unknown.push(text);
             }
             Err(_) => {
-                told.unknown.push(text);
+                outcomes.unknown.push(text);
                 break;
             }
         }
     }
-    told
+    outcomes
 }
 
-/// Everything that was acknowledged is there, once; what was not is there once at the most; nothing
+/// Everything that was acknowledged is there, once; what was not is there at most once; nothing
 /// else is.
-async fn assert_stored(client: &Client, told: &[Told]) -> usize {
+async fn assert_stored(client: &Client, outcomes: &[WriteOutcomes]) -> usize {
     let mut entries: HashMap<String, String> = HashMap::new();
     for entry in client.all_entries(MEMORY).await {
         let text = entry["content"].as_str().unwrap().to_owned();
@@ -75,18 +75,18 @@ async fn assert_stored(client: &Client, told: &[Told]) -> usize {
             "{text} is stored twice"
         );
     }
-    for (text, id) in told.iter().flat_map(|t| &t.stored) {
+    for (text, id) in outcomes.iter().flat_map(|t| &t.stored) {
         assert_eq!(
             entries.remove(text).as_ref(),
             Some(id),
             "the acknowledged {text} is lost"
         );
     }
-    for text in told.iter().flat_map(|t| &t.unknown) {
+    for text in outcomes.iter().flat_map(|t| &t.unknown) {
         entries.remove(text);
     }
     assert!(entries.is_empty(), "nobody wrote {entries:?}");
-    told.iter().map(|t| t.stored.len()).sum()
+    outcomes.iter().map(|t| t.stored.len()).sum()
 }
 
 async fn stop_under_load(dir: &Path, random: &mut Random) {
@@ -114,7 +114,7 @@ async fn stop_under_load(dir: &Path, random: &mut Random) {
     for stream in &mut streams {
         while stream.next(END).await.is_some() {}
     }
-    let told = writers.join_all().await;
+    let outcomes = writers.join_all().await;
     let status = server.wait(END.saturating_sub(asked.elapsed()));
     assert!(
         status.is_some_and(|s| s.success()),
@@ -123,8 +123,8 @@ async fn stop_under_load(dir: &Path, random: &mut Random) {
         server.output()
     );
     let server = Server::start(dir);
-    let stored = assert_stored(&server.client(), &told).await;
-    let unknown: usize = told.iter().map(|t| t.unknown.len()).sum();
+    let stored = assert_stored(&server.client(), &outcomes).await;
+    let unknown: usize = outcomes.iter().map(|t| t.unknown.len()).sum();
     println!(
         "stopped {:?} after SIGTERM: {stored} acknowledged, {unknown} not",
         asked.elapsed()

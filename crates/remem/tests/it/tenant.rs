@@ -6,12 +6,12 @@ use serde_json::{Value, json};
 
 const SUBJECT: &str = "zoe@example.org";
 
-struct Host {
+struct RunningServer {
     server: Server,
     folder: tempfile::TempDir,
 }
 
-impl Host {
+impl RunningServer {
     fn remem(&self, arguments: &[&str]) -> std::process::Command {
         let mut command = remem();
         command
@@ -32,10 +32,10 @@ impl Host {
     }
 }
 
-fn prepared() -> Host {
+fn prepared() -> RunningServer {
     let folder = tempfile::tempdir().unwrap();
     let server = Server::start(&folder.path().join("data"));
-    let host = Host { server, folder };
+    let host = RunningServer { server, folder };
     let put = ["put", "m", "Zoe likes tea", "--subject", SUBJECT];
     host.run(&put).exits(0);
     host
@@ -128,9 +128,9 @@ fn the_tenant_of_the_key_may_be_named_and_none_need_be() {
     let text = key["key"].as_str().unwrap();
     let mut theirs = remem();
     theirs.args(["--url", &host.server.url, "--key", text, "--json", "whoami"]);
-    let told = run(theirs.args(["--tenant", "acme"])).exits(0).json();
+    let reported = run(theirs.args(["--tenant", "acme"])).exits(0).json();
     assert_eq!(
-        told,
+        reported,
         json!({"tenant": "acme", "principal": key["id"], "keyId": key["id"],
             "scopes": ["memory:read", "memory:write"], "trust": "model"})
     );

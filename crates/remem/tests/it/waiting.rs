@@ -1,8 +1,8 @@
 //! Proves at the HTTP surface how requests wait for a connection to PostgreSQL: a slow handshake is
-//! waited for, a request is answered by its deadline, one tenant cannot fill the line, and while the
-//! database is down nobody waits.
+//! waited for, a request is answered by its deadline, one tenant cannot fill the line, and while
+//! the database is down no request waits.
 //!
-//! The host connects through a proxy that holds, delays or refuses connections when it is told to.
+//! The host connects through a proxy that holds, delays or refuses connections on a test's command.
 
 use crate::common::client::Answer;
 use crate::common::{Client, Server, place, remem, run};
@@ -14,21 +14,21 @@ use tokio::task::JoinSet;
 use tokio::time::timeout;
 
 const MEMORY: &str = "agent/1";
-/// What takes longer than this has hung.
+/// A request that takes longer than this has hung.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// A wait that no test waits out.
+/// A wait that is longer than any test takes.
 const NEVER_MS: &str = "3600000";
 
 /// A host behind a proxy, with one connection for requests.
-struct Host {
+struct ProxiedHost {
     folder: TempDir,
     database: String,
     proxy: Arc<Proxy>,
     server: Server,
 }
 
-impl Host {
-    async fn start(settings: &[(&str, &str)]) -> Host {
+impl ProxiedHost {
+    async fn start(settings: &[(&str, &str)]) -> ProxiedHost {
         let folder = tempfile::tempdir().unwrap();
         let database = place::new_database(&place::server_url());
         let (proxy, url) = Proxy::in_front_of(&database).await;
@@ -43,7 +43,7 @@ impl Host {
         let server = tokio::task::block_in_place(|| {
             Server::start_with(folder.path(), &["--database", &url], &settings)
         });
-        Host {
+        ProxiedHost {
             folder,
             database,
             proxy,
@@ -77,7 +77,7 @@ async fn read(client: &Client) -> Answer {
     client.get(&Client::memory(MEMORY, "entries")).await
 }
 
-/// Which of the two it is depends on whether a key was looked up or memory read.
+/// Either of two errors is right: it depends on whether a key was looked up or memory read.
 fn is_refused(answer: &Answer) {
     assert_eq!(answer.status, 503, "{}", answer.text);
     let code = answer.json()["error"].clone();
@@ -87,7 +87,7 @@ fn is_refused(answer: &Answer) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_slow_handshake_is_waited_for() {
-    let host = Host::start(&[]).await;
+    let host = ProxiedHost::start(&[]).await;
     host.cut(ProxyMode::Delay(Duration::from_secs(3))).await;
     read(&host.server.client()).await.is(200);
 }
@@ -98,12 +98,12 @@ async fn a_request_is_answered_when_its_deadline_has_passed() {
         ("REMEM_LIMITS__REQUEST_MS_MAX", "500"),
         ("REMEM_STORAGE__WAIT_MS_MAX", NEVER_MS),
     ];
-    let host = Host::start(&settings).await;
+    let host = ProxiedHost::start(&settings).await;
     host.cut(ProxyMode::Hold).await;
     is_refused(&read(&host.server.client()).await);
 }
 
-/// Ten callers come, and nothing is served: one opens the connection, two wait, seven are told.
+/// Ten callers come, and nothing is served: one opens the connection, two wait, seven are refused.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_tenant_with_too_many_waiters_is_told_to_come_back() {
     let settings = [
@@ -111,7 +111,7 @@ async fn a_tenant_with_too_many_waiters_is_told_to_come_back() {
         ("REMEM_LIMITS__REQUEST_MS_MAX", NEVER_MS),
         ("REMEM_STORAGE__WAIT_MS_MAX", NEVER_MS),
     ];
-    let host = Host::start(&settings).await;
+    let host = ProxiedHost::start(&settings).await;
     let busy = host.client_of("busy");
     let other = host.client_of("other");
     host.proxy.cut(ProxyMode::Hold);
@@ -134,7 +134,7 @@ async fn a_tenant_with_too_many_waiters_is_told_to_come_back() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn while_the_database_is_down_requests_are_refused_at_once() {
-    let host = Host::start(&[]).await;
+    let host = ProxiedHost::start(&[]).await;
     let client = host.server.client();
     host.cut(ProxyMode::Refuse).await;
     let refused = "remem_database_refused_total{reason=\"down\"}";

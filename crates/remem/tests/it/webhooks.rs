@@ -1,5 +1,5 @@
-//! Webhooks of the real host: kept through a restart, and neither secret nor URL in its files or
-//! its most talkative log. Deliveries themselves are tested with the engine.
+//! Webhooks of the real host: they survive a restart, and neither secret nor URL in its files or
+//! its most verbose log. Deliveries themselves are tested with the engine.
 
 use crate::common::client::BASE;
 use crate::common::{Server, files, place};

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 /// `~/ops`, as it can be typed without quotes.
 const OPS: &str = "@me/ops";
 
-/// Through a server, as everybody does.
+/// Runs a command through a server, as most users do.
 fn at_a_server(week: fn(&User)) {
     let folder = tempfile::tempdir().unwrap();
     let server = Server::start(folder.path());

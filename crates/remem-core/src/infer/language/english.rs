@@ -1,5 +1,5 @@
-//! language::english: the words of the rules for English: what asks, promises, denies, reports and
-//! doubts. Data only.
+//! language::english: the words of the rules for English: the words that ask, promise, deny, report
+//! and doubt. Data only.
 
 use super::{Cues, Language, Moods, heads_of};
 use std::sync::LazyLock;

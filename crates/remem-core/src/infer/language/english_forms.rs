@@ -1,10 +1,10 @@
-//! language::english_forms: the base forms of English words. Rules of spelling; what no rule gives
-//! is in the table of states.
+//! language::english_forms: computes the base forms of English words by rules of spelling; forms
+//! that no rule gives are in the table of states.
 
 use super::english_states::STATES;
 
 /// The base form of a word. Forms that no rule gives are in the table; a word that only looks like
-/// a form gets the same base form wherever it stands, which is all a key needs.
+/// a form gets the same base form in every position, which is all a key needs.
 pub(super) fn base(word: &str, progressive: bool) -> String {
     let states = &STATES;
     if let Some((_, base)) = states.irregular.iter().find(|(form, _)| *form == word) {
@@ -58,8 +58,8 @@ fn has_vowel(stem: &str) -> bool {
     stem.bytes().any(vowel)
 }
 
-/// What stood before "-ed" or "-ing": the verb itself, without its "e", or with its last letter
-/// doubled.
+/// The verb before "-ed" or "-ing", restored from its stem: as it is, with its lost "e", or without
+/// a doubled last letter.
 fn unended(stem: &str) -> String {
     let states = &STATES;
     let bytes = stem.as_bytes();

@@ -1,4 +1,5 @@
-//! language::english_states: what becomes true in English, and the forms its verbs take. Data only.
+//! language::english_states: English words of conditions and states, and the forms of their verbs.
+//! Data only.
 
 use super::States;
 

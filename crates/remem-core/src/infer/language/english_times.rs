@@ -1,4 +1,4 @@
-//! language::english_times: how times are told in English. Data only.
+//! language::english_times: the English words for times. Data only.
 
 use super::{Times, Unit};
 

@@ -1,6 +1,6 @@
-//! language: the shape of what the rules know about a language. The words themselves are data in a
-//! table per language; the rules hold none, so that another language is another table. May not look
-//! at a text.
+//! language: the structure of the word tables of a language. The words themselves are data, one
+//! table for each language; the rules contain none, so that another language is another table. It
+//! does not read texts.
 //!
 //! All words are lower case with a straight apostrophe. A phrase is words with single spaces
 //! between them.
@@ -12,7 +12,7 @@ mod english_times;
 
 use std::sync::LazyLock;
 
-/// A calendar unit.
+/// A unit in which distances and recurrences of time are counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Unit {
     Minute,
@@ -27,128 +27,128 @@ pub(crate) enum Unit {
 type Words = &'static [&'static str];
 type Numbers = &'static [(&'static str, i64)];
 
-/// What asks or promises.
+/// Words that ask for something or promise it.
 pub(crate) struct Cues {
-    /// "remind me": an explicit request, where a command can stand.
+    /// "remind me": an explicit request, at a position where a command can begin.
     pub requests: Words,
-    /// "follow up": a task, where a command can stand or after a promise.
+    /// "follow up": a task, at a position where a command can begin or after a promise.
     pub tasks: Words,
-    /// Tasks whose word is a noun as well: only with an object after them.
+    /// Tasks whose word is a noun as well: they count only with an object after them.
     pub noun_tasks: Words,
-    /// "to be reminded".
+    /// "wants to be reminded": a request in the passive voice.
     pub passive: Words,
-    /// "reminder": with a colon after it.
+    /// "reminder": a label, with a colon after it.
     pub labels: Words,
-    /// "I'll".
+    /// "I'll": a promise of the speaker.
     pub promises: Words,
-    /// "promised to", whoever did.
+    /// "promised to": a promise of any subject.
     pub pledges: Words,
-    /// "I need to".
+    /// "I need to": an obligation of the speaker.
     pub needs: Words,
     /// "needs to be", with a participle after it.
     pub needs_done: Words,
-    /// Verbs after a promise or a need that are nothing to be done.
+    /// Verbs after a promise or a need that are no action.
     pub not_done: Words,
-    /// Verbs after a promise that somebody waits for.
+    /// Verbs after a promise whose fulfilment another person waits for.
     pub delivered: Words,
-    /// What follows a request that only asks to be told now: "remind me who comes?".
+    /// Words after a request that make it a question for now: "remind me who comes?".
     pub asked: Words,
-    /// What a task may be done to that is itself a promise: "cancel the reminder".
+    /// Objects that make a task concern a promise itself: "cancel the reminder".
     pub undone: Words,
-    /// What may follow a request instead of a task: "remind me of home".
+    /// Phrases after a request that make it none: "remind me of home".
     pub resemble: Words,
 }
 
-/// What surrounds a cue and changes its meaning.
+/// Words around a cue that change its meaning.
 pub(crate) struct Moods {
-    /// Phrases after which a command can stand: "could you".
+    /// Phrases after which a command can begin: "could you".
     pub openers: Words,
-    /// Words without weight before a command: "please".
+    /// Words without meaning of their own before a command: "please".
     pub fillers: Words,
     /// Words that join a second command to a first one.
     pub joins: Words,
-    /// Words that begin a clause of its own: "but".
+    /// Words that begin an independent clause: "but".
     pub turns: Words,
     pub negations: Words,
-    /// The end of a negated word.
+    /// The ending of a negated word: "n't".
     pub negated_end: &'static str,
     /// Words that put a clause into the past.
     pub past: Words,
-    /// Words that report what somebody said.
+    /// Words that report speech or thoughts: "said".
     pub reports: Words,
-    /// Doubt, which takes weight away.
+    /// Words of doubt, which reduce the confidence.
     pub doubts: Words,
     /// Words before a promise that make it a question or a condition.
     pub embeds: Words,
-    /// The speakers.
+    /// Pronouns of the speaker, whose own reports are no reported speech.
     pub speakers: Words,
     /// Pronouns that are a subject.
     pub subjects: Words,
     pub articles: Words,
     pub indefinite: Words,
-    /// What can begin an object: articles, possessives, pronouns.
+    /// Words that can begin an object: articles, possessives, pronouns.
     pub objects: Words,
-    /// Words that are no noun and may follow a time: prepositions, conjunctions.
+    /// Words that may follow a time and are no noun: prepositions, conjunctions.
     pub functions: Words,
 }
 
-/// What may make something true, and how its words are brought to one form.
+/// Words of conditions and states, and the reduction of their words to base forms.
 pub(crate) struct States {
-    /// "when", "as soon as".
+    /// "when", "as soon as": words that begin a condition.
     pub conjunctions: Words,
-    /// Of these, the ones that make a condition of it: "if".
+    /// The conjunctions that leave open whether it happens: "if".
     pub conditional: Words,
-    /// Of these, the ones that end something: "until".
+    /// The conjunctions that end something: "until".
     pub limits: Words,
-    /// Where a condition's clause ends.
+    /// Words at which the clause of a condition ends.
     pub ends: Words,
-    /// Subjects that nobody outside can observe.
+    /// Subjects whose state no outside observer can see: "I", "you".
     pub refused: Words,
-    /// Words that make a condition a manner of speaking.
+    /// Words that make a condition a figure of speech.
     pub refused_anywhere: Words,
-    /// Subjects that stand for anything.
+    /// Subjects that may refer to anything: "it".
     pub vague: Words,
     /// "would": a state that is only imagined.
     pub imagined: Words,
-    /// "is", "has": dropped from a key.
+    /// "is", "has": auxiliary verbs, left out of a key.
     pub auxiliaries: Words,
-    /// Of these, the forms of "be": a participle may follow.
+    /// The auxiliaries that are forms of "be": a participle may follow.
     pub be: Words,
-    /// Of these, the ones that tell of the past.
+    /// The auxiliaries in the past tense.
     pub past_auxiliaries: Words,
-    /// Adverbs and articles: dropped from a key.
+    /// Adverbs and articles, left out of a key.
     pub dropped: Words,
-    /// Words of a statement that make it no plain one: modals, doubts, parts of a whole.
+    /// Words that make a statement less than a plain fact: modals, doubts, parts of a whole.
     pub unplain: Words,
-    /// The mark of an infinitive.
+    /// The word that marks an infinitive: "to".
     pub infinitive: &'static str,
-    /// The end of a plural, and of the third person of a verb.
+    /// The ending of a plural, and of the third person of a verb.
     pub plural_end: &'static str,
     /// Verbs whose past is their base form.
     pub unchanged: Words,
-    /// The end of a possessive, or of a word with "is" or "has" joined to it.
+    /// The ending of a possessive, or of a word with "is" or "has" joined to it.
     pub possessive: &'static str,
-    /// The base form of a word; progressive forms only have one where a form of "be" stands before
-    /// them.
+    /// The base form of a word. The flag says whether a form of "be" comes before it: only then do
+    /// progressive forms have another base form.
     pub base: fn(&str, bool) -> String,
-    /// Base forms of verbs that tell of an event or a state.
+    /// Base forms of verbs of events and states.
     pub verbs: Words,
-    /// Adjectives and nouns that a state ends in.
+    /// Adjectives and nouns that describe a state.
     pub adjectives: Words,
     /// Irregular forms, each with its base form.
     pub irregular: &'static [(&'static str, &'static str)],
 }
 
-/// How times are told.
+/// Words for times of day, dates, distances and recurrences.
 pub(crate) struct Times {
-    /// Monday first.
+    /// Names of the days of the week, from Monday on.
     pub weekdays: [Words; 7],
-    /// January first.
+    /// Names of the months, from January on.
     pub months: [Words; 12],
     pub units: &'static [(&'static str, Unit)],
     pub numbers: Numbers,
     pub ordinals: Numbers,
-    /// Ends of an ordinal in digits: "3rd".
+    /// Endings of an ordinal in digits: "3rd".
     pub ordinal_ends: Words,
     /// "in", before a distance.
     pub within: Words,
@@ -158,24 +158,24 @@ pub(crate) struct Times {
     pub from: Words,
     /// Days by their distance from today.
     pub days: Numbers,
-    /// Phrases for today whose usual time is another than a day's.
+    /// Phrases for a part of today, with its usual hour.
     pub today_at: Numbers,
     pub next: Words,
     pub this: Words,
     /// Words before a day that put it into the past or exclude it.
     pub gone: Words,
-    /// Words between a distance and what it counts back from.
+    /// Words between a distance and the day from which it counts back.
     pub before: Words,
-    /// Distances that are told otherwise than by a number.
+    /// Phrases for distances that are not a number of units.
     pub distances: &'static [(&'static str, i64, Unit)],
-    /// Words after which a day is a time and no attribute.
+    /// Words after which a day is a time and not an attribute.
     pub prepositions: Words,
-    /// "end of", "end of the".
+    /// "end of", before a period.
     pub end_of: Words,
     pub weekend: Words,
     /// "on the", before a day of a month.
     pub on_the: Words,
-    /// "of", "of the".
+    /// "of", "of the", before a period.
     pub of: Words,
     /// "in", "by", before a month alone.
     pub in_month: Words,
@@ -192,13 +192,13 @@ pub(crate) struct Times {
     pub parts: Numbers,
     /// "in the", before a part of the day.
     pub in_the: Words,
-    /// Zones that a time may be told in and that are the same everywhere.
+    /// Names of UTC, which is the same everywhere.
     pub utc: Words,
-    /// Zones of which only their abbreviation is told.
+    /// Abbreviations of zones, which several zones may share.
     pub zones: Words,
     pub every: Words,
     pub other: Words,
-    /// "each time": no time at all.
+    /// "every now and then": no recurrence.
     pub not_every: Words,
     pub workdays: Words,
     /// "through", between the first and the last day of several.
@@ -207,18 +207,18 @@ pub(crate) struct Times {
     pub adverbs: &'static [(&'static str, i64, Unit)],
     /// "once a", before a unit.
     pub once_a: Words,
-    /// Multiples that no rule can tell: "twice a".
+    /// Multiples that no recurrence rule can express: "twice a".
     pub multiples: Words,
-    /// Words that end a recurrence.
+    /// Words that limit a recurrence in time.
     pub bounded: Words,
-    /// "for", before how long.
+    /// "for", before a duration.
     pub lasting: Words,
     /// "on", between a week and its day.
     pub on: Words,
     pub and: Words,
 }
 
-/// What the rules know about one language.
+/// All word tables of one language.
 pub(crate) struct Language {
     pub cues: Cues,
     pub moods: Moods,
@@ -226,16 +226,18 @@ pub(crate) struct Language {
     pub times: Times,
     /// Words with a full stop that end no sentence.
     pub abbreviations: Words,
-    /// The first words of all cues: a text without one is not looked at. Without a pattern, every
-    /// text is.
+    /// A pattern of the first words of all cues: a text that does not match it is not read. Without
+    /// a pattern, every text is.
     pub heads: LazyLock<Option<regex::Regex>>,
 }
 
 impl Language {
+    /// The day of the week with this name, counted from Monday as 0.
     pub fn weekday(&self, word: &str) -> Option<i8> {
         place(&self.times.weekdays, word)
     }
 
+    /// The month with this name, counted from January as 1.
     pub fn month(&self, word: &str) -> Option<i8> {
         place(&self.times.months, word).map(|month| month + 1)
     }
@@ -256,6 +258,7 @@ impl Language {
     }
 }
 
+/// The index of the list that contains a word.
 fn place(names: &[Words], word: &str) -> Option<i8> {
     names
         .iter()
@@ -263,7 +266,7 @@ fn place(names: &[Words], word: &str) -> Option<i8> {
         .and_then(|place| i8::try_from(place).ok())
 }
 
-/// One pattern of the first words of phrases.
+/// A pattern that matches any of the first words of phrases.
 fn heads_of(lists: &[Words]) -> Option<regex::Regex> {
     let mut heads: Vec<String> = lists
         .iter()

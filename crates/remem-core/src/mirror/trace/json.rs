@@ -1,6 +1,6 @@
-//! Owns traces written as JSON: which keys, and which values of some of them, tell one. It goes by
-//! the keys as they stand in the text, so that cut, escaped and line-wise JSON is read as well; it
-//! may not build a tree.
+//! Owns the recognition of traces written as JSON, by their keys and by the values of some of them.
+//! It reads the keys from the text, without building a tree, so that truncated, escaped and
+//! line-wise JSON is recognised as well.
 
 use super::TraceShape;
 use crate::sabotage;
@@ -15,7 +15,7 @@ static PAIR: LazyLock<Regex> = LazyLock::new(|| {
         .expect("a constant pattern compiles")
 });
 
-/// Keys of spans, in small letters and without signs. Two of them tell a span.
+/// Keys of spans, in lower case and without punctuation. Two of them identify a span.
 const SPAN_KEYS: [&str; 18] = [
     "traceid",
     "spanid",
@@ -36,7 +36,7 @@ const SPAN_KEYS: [&str; 18] = [
     "instrumentationscope",
     "droppedattributescount",
 ];
-/// Keys around calls of tools. Two of them tell a call.
+/// Keys around tool calls. Two of them identify a call.
 const TOOL_KEYS: [&str; 10] = [
     "toolcalls",
     "toolcallid",
@@ -49,7 +49,7 @@ const TOOL_KEYS: [&str; 10] = [
     "toolcall",
     "toolargs",
 ];
-/// Values of `type` that tell a call by themselves.
+/// Values of `type` that identify a tool call, together with one of its usual keys.
 const TOOL_TYPES: [&str; 7] = [
     "tool_use",
     "tool_result",
@@ -59,6 +59,7 @@ const TOOL_TYPES: [&str; 7] = [
     "function_call_output",
     "tool-call",
 ];
+/// Names of log levels, in lower case.
 const LEVELS: [&str; 11] = [
     "trace",
     "debug",
@@ -72,9 +73,10 @@ const LEVELS: [&str; 11] = [
     "fatal",
     "critical",
 ];
+/// Values of `role` in the messages of a conversation with a model.
 const ROLES: [&str; 4] = ["assistant", "user", "system", "tool"];
 
-/// The keys of a text, and what the values of some of them say.
+/// The keys of a text, and the facts read from the values of some of them.
 #[derive(Default)]
 struct Keys {
     names: BTreeSet<String>,
@@ -86,7 +88,7 @@ struct Keys {
 
 /// The shape of a text that is JSON for the most part.
 pub(super) fn shape(text: &str) -> Option<TraceShape> {
-    // A sentence with an example in it is a sentence.
+    // A sentence with an example in it is no trace: JSON must make up three fifths of the text.
     let begin = text.find(['{', '['])?;
     let end = text.rfind(['}', ']']).map_or(text.len(), |last| {
         if text[last..].contains('"') {
@@ -115,6 +117,7 @@ pub(super) fn shape(text: &str) -> Option<TraceShape> {
     }
 }
 
+/// Reads all keys of a text.
 fn read(text: &str) -> Keys {
     let mut keys = Keys::default();
     for pair in PAIR.captures_iter(text) {
@@ -124,6 +127,7 @@ fn read(text: &str) -> Keys {
 }
 
 impl Keys {
+    /// Adds a key, and what its value says about level, type and role.
     fn take(&mut self, pair: &Captures<'_>) {
         let name: String = pair[1]
             .chars()

@@ -1,22 +1,23 @@
-//! Owns traces written line by line: stacks, logs, exchanges over HTTP. Each has lines of its own
-//! kind, and it takes several to make a trace. It may not judge by words within a sentence.
+//! Owns the recognition of traces written line by line: stack traces, logs, HTTP exchanges. Each
+//! has lines of its own kind, and it takes several to make a trace. It does not judge by words
+//! within a sentence.
 
 use super::TraceShape;
 use regex::RegexSet;
 use std::sync::LazyLock;
 
-/// How much of a line is looked at: what it is, its beginning tells.
+/// Bytes of a line that are examined: its beginning shows what kind of line it is.
 const LINE_BYTES_MAX: usize = 1_000;
-/// Lines of a log that make a dump.
+/// Log lines that make a text a log dump.
 const LOG_LINES_MIN: usize = 3;
-/// Frames that make a stack.
+/// Frames on lines of their own that make a text a stack trace.
 const FRAMES_MIN: usize = 2;
-/// Frames that make a stack when all of it stands in one line.
+/// Frames that make a text a stack trace when all of it is in one line.
 const FLAT_FRAMES_MIN: usize = 3;
-/// Headers that make an exchange of a request or status line.
+/// Headers that make a request or status line an HTTP exchange.
 const HEADERS_MIN: usize = 2;
 
-/// What a line can be. Each is a row of [`LINES`], at its own number.
+/// The kinds of lines. The number of each is that of its pattern in [`LINES`].
 #[derive(Clone, Copy)]
 enum Line {
     PythonHead,
@@ -76,7 +77,7 @@ static FLAT: LazyLock<regex::Regex> = LazyLock::new(|| {
         .expect("a constant pattern compiles")
 });
 
-/// The shape of a text by its lines.
+/// The kind of trace that a text is by its lines, if it is one.
 pub(super) fn shape(text: &str) -> Option<TraceShape> {
     let mut counts = [0; KINDS];
     for line in text.lines().flat_map(|line| line.split("\\n")) {
@@ -101,6 +102,7 @@ pub(super) fn shape(text: &str) -> Option<TraceShape> {
     }
 }
 
+/// Whether the counts of lines by kind are those of a stack trace.
 fn is_stack(count: impl Fn(Line) -> usize) -> bool {
     let several = |line: Line| count(line) >= FRAMES_MIN;
     let numbered =

@@ -1,28 +1,28 @@
 //! Owns the recognition of payloads that are traces of what happened rather than memory of what was
 //! learned. It looks at shapes alone: a sentence about stack traces is no stack trace, and one line
-//! of an error is no dump. It may not parse more than it needs: cut and broken payloads are traces
-//! too.
+//! of an error is no dump. It does not need a payload to parse: truncated and broken payloads are
+//! traces too.
 
 mod json;
 mod lines;
 
-/// What kind of trace a payload is.
+/// The kinds of payload that are traces.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum TraceShape {
-    /// Spans, trace events or records of logs as JSON.
+    /// Spans, trace events or log records as JSON.
     Telemetry,
-    /// Calls of tools, or the messages around them, as JSON.
+    /// Tool calls, or the messages around them, as JSON.
     ToolCall,
     /// The frames of a stack.
     StackTrace,
     /// Lines of a log.
     LogDump,
-    /// Requests and answers with their headers.
+    /// HTTP requests and responses with their headers.
     HttpExchange,
 }
 
 impl TraceShape {
-    /// The name as it stands in answers.
+    /// The name that error responses show.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -35,7 +35,7 @@ impl TraceShape {
     }
 }
 
-/// The shape of a trace that a text has, if it has one.
+/// The kind of trace that a text is, if it is one.
 #[must_use]
 pub fn trace_shape(text: &str) -> Option<TraceShape> {
     json::shape(text).or_else(|| lines::shape(text))

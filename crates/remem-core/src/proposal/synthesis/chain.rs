@@ -1,4 +1,4 @@
-//! Routines of order: one principal starts the same workflows one after the other. Becomes one
+//! Repeated sequences: one principal starts the same workflows one after the other. Becomes one
 //! workflow that starts them all.
 
 use super::{RunTrace, SUPPORT_MIN, Seen, Synthesised, count, label, sources};
@@ -7,12 +7,13 @@ use crate::proposal::automation::Target;
 use serde_json::{Map, Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The longest that passes between the end of one run and the start of the next, in milliseconds.
+/// The longest pause between the end of one run and the start of the next, in milliseconds.
 const PAUSE_MS_MAX: i64 = 10 * 60_000;
-/// Workflows of a chain, the longest first: a part of a chain is not worth a draft of its own.
+/// The lengths of chains that are tried, longest first: a part of a chain needs no draft of its
+/// own.
 const LENGTHS: [usize; 3] = [4, 3, 2];
 
-/// Workflow packs.
+/// Drafts a workflow pack for each repeated sequence.
 pub(super) fn drafts(runs: &[Seen<'_>]) -> Vec<Synthesised> {
     let mut principals: BTreeMap<&str, Vec<&Seen<'_>>> = BTreeMap::new();
     // A workflow can start workflows, but no agents.
@@ -31,13 +32,13 @@ pub(super) fn drafts(runs: &[Seen<'_>]) -> Vec<Synthesised> {
         .collect()
 }
 
-/// The chains of one principal. Every run is part of one chain at the most.
+/// The chains of one principal. Every run is part of at most one chain.
 fn chains(runs: &[&Seen<'_>]) -> Vec<Synthesised> {
     let follows: Vec<bool> = runs
         .windows(2)
         .map(|pair| follows(pair[0].trace, pair[1].trace))
         .collect();
-    let mut taken = vec![false; runs.len()];
+    let mut used = vec![false; runs.len()];
     let mut drafts = Vec::new();
     for length in LENGTHS {
         let mut found: BTreeMap<Vec<&str>, Vec<usize>> = BTreeMap::new();
@@ -52,20 +53,19 @@ fn chains(runs: &[&Seen<'_>]) -> Vec<Synthesised> {
             }
         }
         let mut found: Vec<(Vec<&str>, Vec<usize>)> = found.into_iter().collect();
-        // The commonest first; of those that are equally common, the one that began first: a chain
-        // that goes round and round begins where the day began.
-        found.sort_by_key(|(_, places)| {
-            (usize::MAX - free(places, length, &taken).len(), places[0])
-        });
-        for (ids, places) in found {
-            let places = free(&places, length, &taken);
-            if count(places.len()) < SUPPORT_MIN {
+        // The most frequent first; of equally frequent ones, the one that began first: a chain that
+        // repeats in a circle begins where the day began.
+        found
+            .sort_by_key(|(_, starts)| (usize::MAX - free(starts, length, &used).len(), starts[0]));
+        for (ids, starts) in found {
+            let starts = free(&starts, length, &used);
+            if count(starts.len()) < SUPPORT_MIN {
                 continue;
             }
-            places
+            starts
                 .iter()
-                .for_each(|at| taken[*at..at + length].fill(true));
-            drafts.push(draft(&ids, &places, runs));
+                .for_each(|at| used[*at..at + length].fill(true));
+            drafts.push(draft(&ids, &starts, runs));
         }
     }
     drafts
@@ -76,21 +76,21 @@ fn follows(before: &RunTrace, after: &RunTrace) -> bool {
     pause.is_some_and(|pause| (0..=PAUSE_MS_MAX).contains(&pause))
 }
 
-/// Places that do not overlap what is taken. They do not overlap one another either: no workflow is
-/// in a chain twice.
-fn free(places: &[usize], length: usize, taken: &[bool]) -> Vec<usize> {
-    places
+/// The starts of chains that do not overlap runs in other chains. They do not overlap one another
+/// either: no workflow is in a chain twice.
+fn free(starts: &[usize], length: usize, used: &[bool]) -> Vec<usize> {
+    starts
         .iter()
         .copied()
-        .filter(|at| !taken[*at..at + length].contains(&true))
+        .filter(|at| !used[*at..at + length].contains(&true))
         .collect()
 }
 
-fn draft(ids: &[&str], places: &[usize], runs: &[&Seen<'_>]) -> Synthesised {
+fn draft(ids: &[&str], starts: &[usize], runs: &[&Seen<'_>]) -> Synthesised {
     let nodes: Vec<Value> = ids
         .iter()
         .enumerate()
-        .map(|(n, id)| node(n, id, places, runs))
+        .map(|(n, id)| node(n, id, starts, runs))
         .collect();
     let edge = |n: usize| json!({"id": format!("e{n}"), "sourceNodeId": format!("step{n}"), "targetNodeId": format!("step{}", n + 1)});
     let edges: Vec<Value> = (1..ids.len()).map(edge).collect();
@@ -110,25 +110,26 @@ fn draft(ids: &[&str], places: &[usize], runs: &[&Seen<'_>]) -> Synthesised {
         rationale: format!(
             "The same principal started {} one after the other {} times, each within {} minutes after the one before had ended.",
             ids.join(", "),
-            places.len(),
+            starts.len(),
             PAUSE_MS_MAX / 60_000
         ),
         artifact: artifact.as_object().cloned().unwrap_or_default(),
         source_runs: sources(
-            places
+            starts
                 .iter()
                 .flat_map(|at| &runs[*at..at + ids.len()])
                 .map(|run| run.trace.run.as_str()),
         ),
-        support: count(places.len()),
+        support: count(starts.len()),
     }
 }
 
-/// One step. It is given what it was always given; if that varied, a person has to say.
-fn node(n: usize, id: &str, places: &[usize], runs: &[&Seen<'_>]) -> Value {
+/// One node of the chain. It gets the inputs that all runs had; if they varied, a person has to
+/// fill them in.
+fn node(n: usize, id: &str, starts: &[usize], runs: &[&Seen<'_>]) -> Value {
     let mut config = Map::from_iter([("workflowId".to_owned(), json!(id))]);
-    let first = runs[places[0] + n];
-    if !first.trace.inputs.is_empty() && places.iter().all(|at| runs[at + n].inputs == first.inputs)
+    let first = runs[starts[0] + n];
+    if !first.trace.inputs.is_empty() && starts.iter().all(|at| runs[at + n].inputs == first.inputs)
     {
         config.insert(
             "inputs".to_owned(),

@@ -1,5 +1,5 @@
-//! Routines of the clock: one principal starts the same thing with the same inputs, at about the
-//! same time, on most days of a grid. Becomes an automation with a cron line.
+//! Repeated times: one principal starts the same thing with the same inputs, at about the same
+//! time, on most days of a calendar pattern. Becomes an automation with a cron line.
 
 use super::{RunTrace, SUPPORT_MIN, Seen, Synthesised, count, label, sources};
 use crate::proposal::Kind;
@@ -9,54 +9,54 @@ use jiff::tz::TimeZone;
 use serde_json::{Map, Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 
-const DAY: i32 = 24 * 60;
-/// How far from the common minute, in minutes.
-const NEAR: i32 = 30;
-/// A share that counts as most, as a fraction: of the runs at this time of day, and of the days of
-/// the grid with a run.
-const MOST: (usize, usize) = (3, 4);
-/// Runs on one day: more than this is not something that is done once a day.
+const DAY_MINUTES: i32 = 24 * 60;
+/// The largest distance from the common minute, in minutes.
+const NEAR_MINUTES: i32 = 30;
+/// The share that counts as most, as a fraction: of the runs at this time of day, and of the days
+/// of the pattern with a run.
+const MOST_SHARE: (usize, usize) = (3, 4);
+/// The most runs per day on average: with more, it is not a daily habit.
 const RUNS_A_DAY_MAX: usize = 2;
-/// A minute that people would say.
-const ROUND: i32 = 5;
+/// Times are rounded to this many minutes, as people would say them.
+const ROUND_TO_MINUTES: i32 = 5;
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Grid {
+enum CalendarPattern {
     Daily,
     Weekdays,
     Weekly(Weekday),
 }
 
-impl Grid {
-    fn has(self, date: Date) -> bool {
+impl CalendarPattern {
+    fn includes(self, date: Date) -> bool {
         match self {
-            Grid::Daily => true,
-            Grid::Weekdays => !is_weekend(date),
-            Grid::Weekly(weekday) => date.weekday() == weekday,
+            CalendarPattern::Daily => true,
+            CalendarPattern::Weekdays => !is_weekend(date),
+            CalendarPattern::Weekly(weekday) => date.weekday() == weekday,
         }
     }
 
     fn cron(self) -> String {
         match self {
-            Grid::Daily => "*".to_owned(),
-            Grid::Weekdays => "1-5".to_owned(),
-            Grid::Weekly(weekday) => weekday.to_sunday_zero_offset().to_string(),
+            CalendarPattern::Daily => "*".to_owned(),
+            CalendarPattern::Weekdays => "1-5".to_owned(),
+            CalendarPattern::Weekly(weekday) => weekday.to_sunday_zero_offset().to_string(),
         }
     }
 
     fn adverb(self) -> &'static str {
         match self {
-            Grid::Daily => "daily",
-            Grid::Weekdays => "weekdays",
-            Grid::Weekly(_) => "weekly",
+            CalendarPattern::Daily => "daily",
+            CalendarPattern::Weekdays => "weekdays",
+            CalendarPattern::Weekly(_) => "weekly",
         }
     }
 
-    fn words(self) -> String {
+    fn in_words(self) -> String {
         match self {
-            Grid::Daily => "every day".to_owned(),
-            Grid::Weekdays => "from Monday to Friday".to_owned(),
-            Grid::Weekly(weekday) => format!("every {weekday:?}"),
+            CalendarPattern::Daily => "every day".to_owned(),
+            CalendarPattern::Weekdays => "from Monday to Friday".to_owned(),
+            CalendarPattern::Weekly(weekday) => format!("every {weekday:?}"),
         }
     }
 }
@@ -65,9 +65,9 @@ fn is_weekend(date: Date) -> bool {
     matches!(date.weekday(), Weekday::Saturday | Weekday::Sunday)
 }
 
-/// Automations, if the zone is one.
+/// Drafts automations; none if the time zone is unknown.
 pub(super) fn drafts(runs: &[Seen<'_>], zone: &str) -> Vec<Synthesised> {
-    let Ok(clocks) = TimeZone::get(zone) else {
+    let Ok(time_zone) = TimeZone::get(zone) else {
         return Vec::new();
     };
     let mut groups: BTreeMap<(&str, &Target, &str), Vec<&RunTrace>> = BTreeMap::new();
@@ -81,15 +81,15 @@ pub(super) fn drafts(runs: &[Seen<'_>], zone: &str) -> Vec<Synthesised> {
         .into_iter()
         .filter(|(_, runs)| count(runs.len()) >= SUPPORT_MIN);
     often
-        .filter_map(|((_, target, _), runs)| draft(target, &runs, zone, &clocks))
+        .filter_map(|((_, target, _), runs)| draft(target, &runs, zone, &time_zone))
         .collect()
 }
 
-/// The day and the minute of the day that the clocks showed.
-fn shown(run: &RunTrace, clocks: &TimeZone) -> Option<(Date, i32)> {
+/// The local day and minute of the day at which a run started.
+fn local_start(run: &RunTrace, time_zone: &TimeZone) -> Option<(Date, i32)> {
     let local = jiff::Timestamp::from_millisecond(run.started_at.0)
         .ok()?
-        .to_zoned(clocks.clone());
+        .to_zoned(time_zone.clone());
     Some((
         local.date(),
         i32::from(local.hour()) * 60 + i32::from(local.minute()),
@@ -100,35 +100,35 @@ fn draft(
     target: &Target,
     runs: &[&RunTrace],
     zone: &str,
-    clocks: &TimeZone,
+    time_zone: &TimeZone,
 ) -> Option<Synthesised> {
-    let shown: Vec<(Date, i32, &RunTrace)> = runs
+    let local_starts: Vec<(Date, i32, &RunTrace)> = runs
         .iter()
-        .filter_map(|run| shown(run, clocks).map(|(date, minute)| (date, minute, *run)))
+        .filter_map(|run| local_start(run, time_zone).map(|(date, minute)| (date, minute, *run)))
         .collect();
-    let minute = common_minute(shown.iter().map(|(_, minute, _)| *minute).collect())?;
-    let near: Vec<(Date, &RunTrace)> = shown
+    let minute = common_minute(local_starts.iter().map(|(_, minute, _)| *minute).collect())?;
+    let near: Vec<(Date, &RunTrace)> = local_starts
         .iter()
         .filter_map(|(date, at, run)| Some((day_of(*date, *at, minute)?, *run)))
         .collect();
     let days: BTreeSet<Date> = near.iter().map(|(date, _)| *date).collect();
-    if !most(near.len(), runs.len())
+    if !is_most(near.len(), runs.len())
         || near.len() > RUNS_A_DAY_MAX * days.len()
         || count(days.len()) < SUPPORT_MIN
     {
         return None;
     }
-    let grid = grid(&days)?;
+    let pattern = pattern(&days)?;
     let hour = minute / 60;
     let past = minute % 60;
     let (kind, id) = label::of_target(target);
-    let adverb = grid.adverb();
-    let when = grid.words();
+    let adverb = pattern.adverb();
+    let when = pattern.in_words();
     let inputs = &near.first()?.1.inputs;
     let mut artifact = Map::new();
     artifact.insert(
         "schedule".to_owned(),
-        json!({"cron": format!("{past} {hour} * * {}", grid.cron()), "zone": zone}),
+        json!({"cron": format!("{past} {hour} * * {}", pattern.cron()), "zone": zone}),
     );
     artifact.insert(format!("{kind}Id"), json!(id));
     artifact.insert("inputs".to_owned(), Value::Object(inputs.clone()));
@@ -141,7 +141,7 @@ fn draft(
         kind: Kind::Automation,
         title: format!("Start {kind} {id} {when} at {hour:02}:{past:02}"),
         rationale: format!(
-            "The same principal started {kind} {id} with the same inputs {} times on {} days, each time within {NEAR} minutes of \
+            "The same principal started {kind} {id} with the same inputs {} times on {} days, each time within {NEAR_MINUTES} minutes of \
              {hour:02}:{past:02} ({zone}).",
             near.len(),
             days.len()
@@ -152,20 +152,20 @@ fn draft(
     })
 }
 
-/// The minute of the day that most are near, midnight being no border.
+/// The minute of the day that most of the given minutes are near; the day wraps around at midnight.
 fn common_minute(mut minutes: Vec<i32>) -> Option<i32> {
     minutes.sort_unstable();
     let around: Vec<i32> = minutes
         .iter()
         .copied()
-        .chain(minutes.iter().map(|minute| minute + DAY))
+        .chain(minutes.iter().map(|minute| minute + DAY_MINUTES))
         .collect();
     let mut best = 0..0;
     let mut to = 0;
     for from in 0..minutes.len() {
         while to < around.len()
             && to < from + minutes.len()
-            && around[to] - around[from] <= 2 * NEAR
+            && around[to] - around[from] <= 2 * NEAR_MINUTES
         {
             to += 1;
         }
@@ -176,43 +176,47 @@ fn common_minute(mut minutes: Vec<i32>) -> Option<i32> {
     let window = &around[best];
     let first = *window.first()?;
     let last = *window.last()?;
-    let reach = (last - NEAR)..=(first + NEAR);
+    let reach = (last - NEAR_MINUTES)..=(first + NEAR_MINUTES);
     let middle = window[(window.len() - 1) / 2].clamp(*reach.start(), *reach.end());
-    let round = (middle + ROUND / 2) / ROUND * ROUND;
+    let round = (middle + ROUND_TO_MINUTES / 2) / ROUND_TO_MINUTES * ROUND_TO_MINUTES;
     Some(
         if reach.contains(&round) {
             round
         } else {
             middle
         }
-        .rem_euclid(DAY),
+        .rem_euclid(DAY_MINUTES),
     )
 }
 
-/// The day that a run belongs to if it is near the minute: shortly before midnight may be the next
-/// day's.
+/// The day that a run belongs to if it is near the minute: a run shortly before midnight may belong
+/// to the next day.
 fn day_of(date: Date, at: i32, minute: i32) -> Option<Date> {
-    let off = (at - minute + DAY / 2).rem_euclid(DAY) - DAY / 2;
+    let off = (at - minute + DAY_MINUTES / 2).rem_euclid(DAY_MINUTES) - DAY_MINUTES / 2;
     let nominal = at - off;
     let date = if nominal < 0 {
         date.yesterday().ok()?
-    } else if nominal >= DAY {
+    } else if nominal >= DAY_MINUTES {
         date.tomorrow().ok()?
     } else {
         date
     };
-    (off.abs() <= NEAR).then_some(date)
+    (off.abs() <= NEAR_MINUTES).then_some(date)
 }
 
-/// The narrowest grid that holds all days and of which most days are there.
-fn grid(days: &BTreeSet<Date>) -> Option<Grid> {
+/// The narrowest calendar pattern that contains all days and of which most days are present.
+fn pattern(days: &BTreeSet<Date>) -> Option<CalendarPattern> {
     let first = *days.first()?;
     let last = *days.last()?;
-    let narrowest = [Grid::Weekly(first.weekday()), Grid::Weekdays, Grid::Daily];
-    let grid = narrowest
+    let narrowest = [
+        CalendarPattern::Weekly(first.weekday()),
+        CalendarPattern::Weekdays,
+        CalendarPattern::Daily,
+    ];
+    let pattern = narrowest
         .into_iter()
-        .find(|grid| days.iter().all(|date| grid.has(*date)))?;
-    // Many weeks with few days are no grid: there is no need to count further.
+        .find(|pattern| days.iter().all(|date| pattern.includes(*date)))?;
+    // Few days spread over many weeks are no pattern, so there is no need to count further.
     let far = days.len() * 7 * 2;
     let all = first
         .series(jiff::Span::new().days(1))
@@ -221,9 +225,14 @@ fn grid(days: &BTreeSet<Date>) -> Option<Grid> {
     let within = first
         .until(last)
         .is_ok_and(|span| usize::try_from(span.get_days()).is_ok_and(|days| days < far));
-    (within && most(days.len(), all.filter(|date| grid.has(*date)).count())).then_some(grid)
+    (within
+        && is_most(
+            days.len(),
+            all.filter(|date| pattern.includes(*date)).count(),
+        ))
+    .then_some(pattern)
 }
 
-fn most(part: usize, whole: usize) -> bool {
-    part * MOST.1 >= whole * MOST.0
+fn is_most(part: usize, whole: usize) -> bool {
+    part * MOST_SHARE.1 >= whole * MOST_SHARE.0
 }

@@ -1,15 +1,15 @@
-//! The names of drafts: made of the names of what they start and of a short hash, so that the same
-//! draft has the same name whenever it is made. Holds no word that a caller wrote.
+//! The names of drafts. A name is made of the names of the things that it starts and of a short
+//! hash, so that the same draft always has the same name. It holds no word that a caller wrote.
 
 use crate::proposal::artifact::sha256;
 use crate::proposal::automation::Target;
 
-/// Characters of a name before its hash: it leaves room for prefixes in the shortest of the names
-/// (128).
+/// The most characters of a name before its hash. The shortest of the name types (128) leaves room
+/// for prefixes.
 const SLUG_CHARS_MAX: usize = 80;
 const HASH_CHARS: usize = 8;
 
-/// Small letters, digits and single dashes; begins with a letter.
+/// Lower-case letters, digits and single dashes, beginning with a letter.
 pub(super) fn slug(text: &str) -> String {
     let mut slug = String::new();
     for c in text.chars().map(|c| c.to_ascii_lowercase()) {
@@ -30,12 +30,12 @@ pub(super) fn slug(text: &str) -> String {
     }
 }
 
-/// A slug and the hash of everything that tells this draft from others.
-pub(super) fn named(text: &str, tells: &str) -> String {
-    format!("{}-{}", slug(text), &sha256(tells)[..HASH_CHARS])
+/// A slug of `text`, and the hash of everything that distinguishes this draft from others.
+pub(super) fn named(text: &str, distinguishing: &str) -> String {
+    format!("{}-{}", slug(text), &sha256(distinguishing)[..HASH_CHARS])
 }
 
-/// The name of what is started, and what it is.
+/// The kind of a target, and its id.
 pub(super) fn of_target(target: &Target) -> (&'static str, &str) {
     match target {
         Target::Workflow(id) => ("workflow", id),

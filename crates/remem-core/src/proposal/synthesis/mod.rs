@@ -1,16 +1,16 @@
-//! From traces to drafts: what was done again and again becomes a proposal to have it done.
-//! Deterministic, and the order in which traces are given does not matter. Nothing here applies a
+//! From traces to drafts: work that was repeated by hand becomes a proposal to automate it.
+//! Deterministic, and independent of the order in which traces are given. Nothing here applies a
 //! draft.
 //!
 //! * `clock`: the same thing at the same time of day becomes an automation.
 //! * `chain`: workflows that follow one another become one workflow.
 //! * `wording`: a text that differs in a few words becomes a prompt template.
 //! * `tools`: tools that are used in the same order become an agent with these tools and no others.
-//! * `label`: the names of drafts.
+//! * `draft_name`: the names of drafts.
 //!
 //! A title and a rationale hold counts and the names of workflows and agents, never a word that a
-//! caller wrote: they are shown in lists and logs. The artifact may hold such words, since it is
-//! what a person reviews.
+//! caller wrote, because they are shown in lists and logs. The artifact may hold such words, since
+//! it is what a person reviews.
 
 mod chain;
 mod clock;
@@ -29,81 +29,74 @@ use serde_json::{Map, Value};
 use std::cmp::Ordering;
 use std::collections::BTreeSet;
 
-/// What made a draft: another engine may find other ones in the same traces.
+/// The name of the engine that made a draft: another engine may draft differently from the same
+/// traces.
 pub const ENGINE: &str = "remem-propose-1";
-/// How often something has to happen before it is a routine.
+/// The least number of repetitions that make a routine.
 pub const SUPPORT_MIN: u32 = 5;
-/// Drafts at the most; those with the most support are kept.
+/// The most drafts of one call; those with the most support are kept.
 pub const DRAFTS_MAX: usize = 20;
-/// Traces that are looked at; the newest ones are.
+/// The most traces that are examined; the newest are taken.
 pub const TRACES_MAX: usize = 10_000;
-/// Runs that a draft names as its source; the newest ones are.
+/// The most runs that a draft lists as its source; the newest are taken.
 pub const SOURCES_MAX: usize = 50;
 
-/// A run that ended well. Runs that another run started are not to be among them: who started them
-/// did it all at once.
+/// A run that completed. Runs that another run started must not be given: their caller did the
+/// whole work at once.
 #[derive(Clone, PartialEq)]
 pub struct RunTrace {
-    /// Its name.
     pub run: String,
-    /// What was executed.
+    /// The workflow that was executed.
     pub workflow_id: String,
-    /// The agent, if it was one that was called upon; the workflow is then the host's own.
+    /// The agent, if an agent was invoked; the workflow is then the host's own.
     pub agent_id: Option<String>,
-    /// Who started it.
+    /// The principal that started it.
     pub principal: String,
-    /// When.
     pub started_at: Timestamp,
-    /// When it ended.
     pub completed_at: Timestamp,
-    /// What it was given.
+    /// The inputs of the run.
     pub inputs: Map<String, Value>,
 }
 
 /// The tools that an agent used for one task.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ToolTrace {
-    /// Its name.
     pub id: String,
-    /// The agent.
     pub agent_id: String,
-    /// The run, if it was one.
+    /// The run that used them, if it was a run.
     pub run: Option<String>,
-    /// When.
     pub at: Timestamp,
-    /// In the order they were called.
+    /// The names of the tools, in the order in which they were called.
     pub tools: Vec<String>,
-    /// What the agent was asked. No draft is made of it.
+    /// The task that the agent was given. No draft is made from it.
     pub task: Option<String>,
 }
 
-/// Everything that drafts are made of.
+/// The input of the synthesis.
 #[derive(Clone, Debug, Default)]
 pub struct Traces {
-    /// Runs.
     pub runs: Vec<RunTrace>,
-    /// Uses of tools.
+    /// The recorded uses of tools.
     pub tools: Vec<ToolTrace>,
 }
 
-/// A draft.
+/// A proposal that was drafted from traces.
 #[derive(Clone, PartialEq)]
 pub struct Synthesised {
-    /// What it would install.
     pub kind: Kind,
-    /// A line for people.
+    /// A line for people to read.
     pub title: String,
-    /// Why it was made: counts, and names of workflows and agents.
+    /// The reason for the draft: counts, and names of workflows and agents.
     pub rationale: String,
-    /// What it would install; it passes the rules of its kind.
+    /// The object that it would install; it passes the rules of its kind.
     pub artifact: Map<String, Value>,
-    /// The runs that it was made of, sorted.
+    /// The runs that it was made from, sorted.
     pub source_runs: Vec<String>,
-    /// How often it was seen.
+    /// The number of repetitions.
     pub support: u32,
 }
 
-// Inputs, tasks and artifacts are what callers wrote.
+// Inputs, tasks and artifacts are texts of callers, so they are not printed.
 impl std::fmt::Debug for RunTrace {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("RunTrace")
@@ -132,8 +125,8 @@ impl std::fmt::Debug for Synthesised {
     }
 }
 
-/// The drafts that traces give rise to, those with the most support first. `zone` says by whose
-/// clocks a time of day is read.
+/// Drafts proposals from traces, those with the most support first. Times of day are read in the
+/// time zone `zone`.
 #[must_use]
 pub fn synthesise(traces: &Traces, zone: &str, policy: &Policy) -> Vec<Synthesised> {
     let (runs, tools) = newest(traces);
@@ -142,7 +135,7 @@ pub fn synthesise(traces: &Traces, zone: &str, policy: &Policy) -> Vec<Synthesis
     drafts.extend(chain::drafts(&runs));
     drafts.extend(wording::drafts(&runs));
     drafts.extend(tools::drafts(&tools));
-    // What fails (inputs that are too large for an artifact, say) is no draft.
+    // A draft that fails the checks (for example because of too large inputs) is dropped.
     let written = |draft: Synthesised| {
         let text = Artifact::new(&draft.artifact)
             .ok()
@@ -160,15 +153,15 @@ pub fn synthesise(traces: &Traces, zone: &str, policy: &Policy) -> Vec<Synthesis
             .then_with(|| a_text.cmp(b_text));
         by_support.then_with(|| a.source_runs.cmp(&b.source_runs))
     });
-    // Two people with the same habit give rise to the same artifact: once is enough.
+    // Two people with the same habit give the same artifact; one draft is enough.
     let mut known = BTreeSet::new();
     drafts.retain(|(draft, text)| known.insert((draft.kind, text.clone())));
     drafts.truncate(DRAFTS_MAX);
     drafts.into_iter().map(|(draft, _)| draft).collect()
 }
 
-/// The newest traces, oldest first, each name once. Everything about a trace takes part in the
-/// order, so that it does not depend on how they were given.
+/// The newest traces, oldest first, each id once. All fields of a trace take part in the order, so
+/// that the result does not depend on the order of the input.
 fn newest(traces: &Traces) -> (Vec<&RunTrace>, Vec<&ToolTrace>) {
     let mut runs: Vec<&RunTrace> = traces.runs.iter().collect();
     let mut tools: Vec<&ToolTrace> = traces.tools.iter().collect();
@@ -185,7 +178,7 @@ fn newest(traces: &Traces) -> (Vec<&RunTrace>, Vec<&ToolTrace>) {
     runs.sort_by(|a, b| by_time(a, b));
     tools.sort_by(|a, b| (a.at, a).cmp(&(b.at, b)));
     if let Some(over) = times.len().checked_sub(TRACES_MAX).filter(|over| *over > 0) {
-        // Among those of one instant, all go: which of them stays must not be a matter of chance.
+        // Traces at the instant of the cut all go: which of them stays must not depend on chance.
         let first = times[over];
         let cut = if times[over - 1] == first {
             first.plus_ms(1)
@@ -211,11 +204,11 @@ fn by_time(a: &RunTrace, b: &RunTrace) -> Ordering {
         .then_with(|| canonical(&a.inputs).cmp(&canonical(&b.inputs)))
 }
 
-/// A run of something that has a proper name.
+/// A run whose workflow or agent has a well-formed id.
 struct Seen<'a> {
     trace: &'a RunTrace,
     target: Target,
-    /// What it was given, canonical.
+    /// The inputs as canonical JSON.
     inputs: String,
 }
 
@@ -225,11 +218,11 @@ impl<'a> Seen<'a> {
             Some(agent) => Target::Agent(agent.clone()),
             None => Target::Workflow(trace.workflow_id.clone()),
         };
-        let proper = match &target {
+        let is_well_formed = match &target {
             Target::Agent(id) => is_agent_id(id),
             Target::Workflow(id) => is_workflow_id(id),
         };
-        proper.then(|| Seen {
+        is_well_formed.then(|| Seen {
             trace,
             target,
             inputs: canonical(&trace.inputs),
@@ -241,7 +234,7 @@ fn count(items: usize) -> u32 {
     u32::try_from(items).unwrap_or(u32::MAX)
 }
 
-/// The newest runs, by name. They come oldest first.
+/// The newest runs, sorted by name. The runs must be given oldest first.
 fn sources<'a>(runs: impl DoubleEndedIterator<Item = &'a str>) -> Vec<String> {
     let newest: BTreeSet<&str> = runs.rev().take(SOURCES_MAX).collect();
     newest.into_iter().map(str::to_owned).collect()

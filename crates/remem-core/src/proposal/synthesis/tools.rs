@@ -1,4 +1,4 @@
-//! Routines of tools: an agent uses the same tools in the same order. Becomes an agent that has
+//! Repeated tool use: an agent calls the same tools in the same order. Becomes an agent that has
 //! these tools and no others.
 
 use super::{SUPPORT_MIN, Synthesised, ToolTrace, count, label, sources};
@@ -7,11 +7,11 @@ use crate::proposal::Kind;
 use serde_json::json;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Calls of one routine: longer ones are not the same twice.
+/// The most calls of one routine: longer ones do not repeat.
 const CALLS_MAX: usize = 32;
 const TOOL_CHARS_MAX: usize = 128;
 
-/// Agent packs.
+/// Drafts an agent pack for each repeated tool sequence.
 pub(super) fn drafts(traces: &[&ToolTrace]) -> Vec<Synthesised> {
     let mut groups: BTreeMap<(&str, &[String]), Vec<&ToolTrace>> = BTreeMap::new();
     for trace in traces.iter().filter(|trace| is_routine(&trace.tools)) {
@@ -28,8 +28,8 @@ pub(super) fn drafts(traces: &[&ToolTrace]) -> Vec<Synthesised> {
         .collect()
 }
 
-/// At least two tools. Their names go into a prompt, so that a name must not be able to say more
-/// than a name.
+/// Returns true for at least two different tools with plain names. The names go into a prompt, so a
+/// name must not be able to carry other text.
 fn is_routine(tools: &[String]) -> bool {
     let proper = |tool: &String| {
         (1..=TOOL_CHARS_MAX).contains(&tool.len())
@@ -45,7 +45,7 @@ fn is_routine(tools: &[String]) -> bool {
 fn draft(agent: &str, tools: &[String], traces: &[&ToolTrace]) -> Synthesised {
     let mut known = BTreeSet::new();
     let different: Vec<&String> = tools.iter().filter(|tool| known.insert(*tool)).collect();
-    // What is no agent's id is a text that somebody wrote.
+    // A text that is no agent id was written by a caller, so it is not shown.
     let who = if is_agent_id(agent) {
         format!("agent {agent}")
     } else {

@@ -1,9 +1,9 @@
-//! Routines of words: what one workflow or agent is asked is the same text again and again but for
-//! a few words. Becomes a prompt template with a place where the words differ.
+//! Repeated texts: one workflow or agent is given the same text again and again but for a few
+//! words. Becomes a prompt template with placeholders where the words differ.
 //!
-//! Texts are held against one another word by word. Comparing each with each would take too long:
-//! four quarters cannot all differ at three places, so that texts of one template share a quarter,
-//! and only those that do meet.
+//! Texts are compared word by word. To compare each with each would take too long. If two texts
+//! differ at three places at most, then at least one of their four quarters is equal: so only texts
+//! that share a quarter are compared.
 
 use super::{RunTrace, SUPPORT_MIN, Seen, Synthesised, count, label, sources};
 use crate::proposal::Kind;
@@ -11,36 +11,36 @@ use crate::proposal::automation::Target;
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Inputs that hold what is asked; the first one that is there counts.
+/// The input fields that hold a task; the first one that is present counts.
 const FIELDS: [&str; 3] = ["task", "prompt", "message"];
 const PLACES_MAX: usize = 3;
 const FIXED_WORDS_MIN: usize = 6;
-/// What has to be fixed of the words, as a fraction.
+/// The least share of words that must be the same in all texts, as a fraction.
 const FIXED_MIN: (usize, usize) = (6, 10);
-/// Longer texts are documents, and looking at all of them would take too long.
+/// Longer texts are documents, and their examination would take too long.
 const WORDS_MAX: usize = 200;
 const BYTES_MAX: usize = 16 * 1024;
-/// One more than the places that may differ.
+/// The number of parts of a text: one more than the places that may differ.
 const PARTS: usize = PLACES_MAX + 1;
-/// Texts that others are held against, of those that share a quarter.
+/// The most texts of one quarter that the others are compared with.
 const LEADERS_MAX: usize = 16;
 
-/// A text, and the runs that were given it.
+/// A text, and the runs that had it as their task.
 struct Text<'a> {
     source: &'a str,
     words: Vec<&'a str>,
-    /// The words as numbers: cheaper to compare.
+    /// The words as numbers, which are cheaper to compare.
     numbers: Vec<u32>,
     runs: Vec<&'a RunTrace>,
 }
 
-/// Prompt templates.
+/// Drafts a prompt template for each repeated text.
 pub(super) fn drafts(runs: &[Seen<'_>]) -> Vec<Synthesised> {
     let mut groups: BTreeMap<(&Target, &str, usize), Vec<Text<'_>>> = BTreeMap::new();
     let mut known = BTreeMap::new();
     let mut dictionary = BTreeMap::new();
     for run in runs {
-        let Some((field, source, words)) = asked(run.trace) else {
+        let Some((field, source, words)) = task_text(run.trace) else {
             continue;
         };
         let texts = groups.entry((&run.target, field, words.len())).or_default();
@@ -72,11 +72,11 @@ fn number<'a>(word: &'a str, dictionary: &mut BTreeMap<&'a str, u32>) -> u32 {
     *dictionary.entry(word).or_insert(next)
 }
 
-fn asked(run: &RunTrace) -> Option<(&'static str, &str, Vec<&str>)> {
+fn task_text(run: &RunTrace) -> Option<(&'static str, &str, Vec<&str>)> {
     let (field, text) = FIELDS
         .iter()
         .find_map(|field| Some((*field, run.inputs.get(*field).and_then(Value::as_str)?)))?;
-    // What looks like a place already would become one.
+    // A text that looks as if it had placeholders already would get unwanted ones.
     if text.len() > BYTES_MAX || text.contains("{{") || text.contains("}}") {
         return None;
     }
@@ -100,20 +100,20 @@ fn templates(target: &Target, words: usize, texts: &[Text<'_>]) -> Vec<Synthesis
         .collect();
     buckets.sort_by_key(|((part, _), members)| (usize::MAX - members.len(), *part, members[0]));
     let fixed_min = FIXED_WORDS_MIN.max((words * FIXED_MIN.0).div_ceil(FIXED_MIN.1));
-    let mut taken = vec![false; texts.len()];
+    let mut used = vec![false; texts.len()];
     let mut drafts = Vec::new();
     for (_, members) in buckets {
         let mut leaders = 0;
         for leader in &members {
-            if taken[*leader] || leaders == LEADERS_MAX {
+            if used[*leader] || leaders == LEADERS_MAX {
                 continue;
             }
             leaders += 1;
-            let free: Vec<usize> = members.iter().copied().filter(|n| !taken[*n]).collect();
+            let free: Vec<usize> = members.iter().copied().filter(|n| !used[*n]).collect();
             if let Some((places, alike)) =
                 alike(texts, *leader, &free, PLACES_MAX.min(words - fixed_min))
             {
-                alike.iter().for_each(|n| taken[*n] = true);
+                alike.iter().for_each(|n| used[*n] = true);
                 let alike: Vec<&Text<'_>> = alike.into_iter().map(|n| &texts[n]).collect();
                 drafts.push(draft(target, &texts[*leader], &places, &alike));
             }
@@ -123,7 +123,7 @@ fn templates(target: &Target, words: usize, texts: &[Text<'_>]) -> Vec<Synthesis
 }
 
 /// The places at which texts differ from the leader, and the texts that differ from it nowhere
-/// else, if they are enough.
+/// else; `None` if they are too few.
 fn alike(
     texts: &[Text<'_>],
     leader: usize,
@@ -157,22 +157,21 @@ fn alike(
     let mut members: Vec<usize> = within(&BTreeSet::new());
     for (pattern, runs) in commonest {
         let wider: BTreeSet<usize> = places.union(pattern).copied().collect();
-        // What differs once somewhere else opens no place, unless there would be too few without
-        // it.
+        // A place at which only one run differs becomes no placeholder, unless there would be too
+        // few texts without it.
         let needed = runs > 1 || count(support(&members)) < SUPPORT_MIN || places.is_empty();
         if wider.len() > places.len() && wider.len() <= places_max && needed {
             (members, places) = (within(&wider), wider);
         }
     }
     let enough = |runs: usize| count(runs) >= SUPPORT_MIN;
-    // A leader that alone differs from all the others is the odd one, and one of the others may
-    // lead.
-    let odd = texts[leader].runs.len() == 1
+    // A leader that alone differs from all the others is an outlier; one of the others may lead.
+    let is_outlier = texts[leader].runs.len() == 1
         && enough(support(&members) - 1)
         && places
             .iter()
             .any(|at| others_agree(texts, leader, &members, *at));
-    (!places.is_empty() && !odd && enough(support(&members))).then_some((places, members))
+    (!places.is_empty() && !is_outlier && enough(support(&members))).then_some((places, members))
 }
 
 fn others_agree(texts: &[Text<'_>], leader: usize, members: &[usize], at: usize) -> bool {
@@ -181,11 +180,11 @@ fn others_agree(texts: &[Text<'_>], leader: usize, members: &[usize], at: usize)
         .filter(|n| **n != leader)
         .map(|n| texts[*n].numbers[at])
         .collect();
-    // If there is only one other text, neither of the two is odd.
+    // If there is only one other text, neither of the two is the outlier.
     others.len() == 1 && members.len() > 2
 }
 
-/// Where two texts of one length differ; `None` if at too many places.
+/// The places at which two texts of one length differ; `None` if they are too many.
 fn differences(a: &[u32], b: &[u32], most: usize) -> Option<BTreeSet<usize>> {
     let differing: Vec<usize> = (0..a.len())
         .filter(|at| a[*at] != b[*at])
@@ -214,7 +213,8 @@ fn draft(
         rest = &trimmed[word.len()..];
         if places.contains(&at) {
             slots += 1;
-            let (before, behind) = marks(word, alike.iter().map(|text| text.words[at]));
+            let (before, behind) =
+                common_punctuation(word, alike.iter().map(|text| text.words[at]));
             text.push_str(&format!("{before}{{{{slot{slots}}}}}{behind}"));
         } else {
             text.push_str(word);
@@ -248,9 +248,12 @@ fn draft(
     }
 }
 
-/// The marks that stand before and behind every one of the words, such as a full stop: they are not
-/// what differs.
-fn marks<'a>(word: &'a str, all: impl Iterator<Item = &'a str> + Clone) -> (&'a str, &'a str) {
+/// The punctuation before and after every one of the words, such as a full stop: it is not part of
+/// the difference.
+fn common_punctuation<'a>(
+    word: &'a str,
+    all: impl Iterator<Item = &'a str> + Clone,
+) -> (&'a str, &'a str) {
     let is_mark = |c: char| !c.is_alphanumeric() && c != '{' && c != '}';
     let core = word.trim_matches(is_mark);
     if core.is_empty() {

@@ -1,28 +1,29 @@
-//! Owns the last looks at what a pattern caught: checksums, headers, variety. Pure functions of the
-//! caught text, which they may not keep.
+//! Owns the checks of a token that a pattern matched: checksums, headers, variety of characters.
+//! Pure functions of the matched text, which they may not keep.
 
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 
 use crate::redact::random::{distinct, is_placeholder};
 
-/// The pattern says it all.
+/// Accepts every match: the pattern alone is specific enough.
 pub(super) fn any(_: &str) -> bool {
     true
 }
 
-/// Not the same few characters over and over, and not a documentation example.
+/// Whether a token has at least eight different characters and is not a documentation example.
 pub(super) fn diverse(token: &str) -> bool {
     distinct(body(token)) >= 8 && !is_placeholder(token)
 }
 
-/// Diverse, with letters and at least two digits: words joined by hyphens are not a key.
+/// Whether a token is diverse and has letters and at least two digits: words joined by hyphens are
+/// not a key.
 pub(super) fn letters_and_digits(token: &str) -> bool {
     let digits = body(token).bytes().filter(u8::is_ascii_digit).count();
     diverse(token) && digits >= 2 && body(token).bytes().any(|byte| byte.is_ascii_alphabetic())
 }
 
-/// Letters of both cases and digits.
+/// Whether a token is diverse and has letters of both cases and digits.
 pub(super) fn mixed_case_and_digits(token: &str) -> bool {
     let has = |class: fn(&u8) -> bool| body(token).as_bytes().iter().any(class);
     diverse(token)
@@ -31,20 +32,20 @@ pub(super) fn mixed_case_and_digits(token: &str) -> bool {
         && has(u8::is_ascii_uppercase)
 }
 
-/// Hex digits of many kinds.
+/// Whether hex digits are of at least six kinds.
 pub(super) fn varied_hex(token: &str) -> bool {
     distinct(body(token)) >= 6
 }
 
-/// Tokens whose last six characters are a CRC-32 of the thirty before. A right checksum settles it;
-/// a wrong one does not clear the text, because a mistyped or planted token still gives one away
-/// and nothing else is written with these prefixes and 36 characters. Only placeholders are let
-/// through.
+/// Whether a token with the prefix and length of a GitHub token is one: its last six characters are
+/// a CRC-32 of the thirty before. A right checksum settles it; a wrong one does not clear the text,
+/// because a mistyped or planted token still gives one away and nothing else is written with these
+/// prefixes and 36 characters. Only placeholders are let through.
 pub(super) fn github_like(token: &str) -> bool {
     has_checksum(body(token)) || letters_and_digits(token)
 }
 
-/// Three parts of which the first is a JSON object that names an algorithm.
+/// Whether the first of the token's parts is a JSON object that names an algorithm.
 pub(super) fn jwt(token: &str) -> bool {
     let header = token.split('.').next().unwrap_or_default();
     let json = URL_SAFE_NO_PAD
@@ -54,7 +55,7 @@ pub(super) fn jwt(token: &str) -> bool {
     json.is_some_and(|header| header.get("alg").is_some())
 }
 
-/// The part after the vendor's prefix: it alone was drawn at random.
+/// The part after the vendor's prefix: only this part is random.
 fn body(token: &str) -> &str {
     let end_of_prefix = token.rfind(['_', '.']).filter(|&at| at < token.len() / 2);
     end_of_prefix.map_or(token, |at| &token[at + 1..])
@@ -66,7 +67,7 @@ fn has_checksum(body: &str) -> bool {
         && base62(crc32(&body.as_bytes()[..30])) == body.as_bytes()[30..]
 }
 
-/// CRC-32 as in zip files, bit by bit: thirty bytes are not worth a table.
+/// CRC-32 as in zip files, bit by bit: thirty bytes do not justify a table.
 fn crc32(bytes: &[u8]) -> u32 {
     !bytes.iter().fold(!0, |crc, &byte| {
         (0..8).fold(crc ^ u32::from(byte), |crc, _| {
@@ -79,7 +80,7 @@ fn crc32(bytes: &[u8]) -> u32 {
     })
 }
 
-/// Six base62 digits, most significant first.
+/// The number as six base62 digits, most significant first.
 fn base62(mut number: u32) -> [u8; 6] {
     const DIGITS: &[u8; 62] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
     let mut text = [0; 6];

@@ -1,8 +1,9 @@
 //! Owns the search for text that has the shape of a credential. It reports ranges and kinds; it may
-//! not replace, and it never calls anything secret for looking random alone: a literal such as a
-//! key prefix or a name such as `password` must stand there first.
+//! not replace, and it never reports text only because it looks random: a literal such as a key
+//! prefix or a name such as `password` must come first.
 //!
-//! Cost: one pass for all those literals; a rule's own pattern runs only where its literal is.
+//! Cost: one pass for all those literals; a rule's own pattern runs only where its literal was
+//! found.
 
 mod checks;
 mod page;
@@ -24,10 +25,10 @@ use table::{Find, RULES, Rule};
 /// Raised whenever a rule is added or changed, so that readers can tell which rules a text passed.
 pub const SHAPES_VERSION: u32 = 1;
 
-/// Text looked at from a literal on; longer tokens are cut there.
+/// Bytes examined from a literal on; longer tokens are cut there.
 const TOKEN_BYTES_MAX: usize = 4096;
-/// Text from a literal on that decides whether a token begins there. All vendors' tokens tell
-/// within it, and a text can be nothing but literals.
+/// Bytes from a literal on that decide whether a token begins there. All vendors' tokens are
+/// recognisable within them. The limit bounds the cost of a text that is nothing but literals.
 const LOOK_BYTES: usize = 128;
 
 /// The kind of a secret shape, for example `github-token`.
@@ -35,7 +36,7 @@ const LOOK_BYTES: usize = 128;
 pub struct ShapeKind(&'static str);
 
 impl ShapeKind {
-    /// The name as it stands in markers, after `shape-`.
+    /// The name as markers show it, after `shape-`.
     pub fn as_str(self) -> &'static str {
         self.0
     }
@@ -111,18 +112,18 @@ static COMPILED: LazyLock<Compiled> = LazyLock::new(|| {
     }
 });
 
-/// What the search of one text gave.
+/// The shapes found in one text, and the cost of finding them.
 pub(super) struct Found {
     /// All shapes, in order, none overlapping another.
     pub(super) hits: Vec<ShapeHit>,
-    /// Bytes looked at.
+    /// The number of bytes examined.
     pub(super) examined: usize,
 }
 
-/// Looks for every shape in a text.
+/// Finds every secret shape in a text.
 pub(super) fn find(text: &str) -> Found {
     let compiled = &*COMPILED;
-    let page = Page::new(text);
+    let input = Page::new(text);
     let mut hits: Vec<(Range<usize>, usize)> = Vec::new();
     compiled
         .literals
@@ -139,9 +140,9 @@ pub(super) fn find(text: &str) -> Found {
             let rule = compiled.rule_of[literal];
             let range = match RULES[rule].find {
                 Find::Token { accept, .. } => {
-                    token(&page, at.start, compiled.patterns[rule].as_ref(), accept)
+                    token(&input, at.start, compiled.patterns[rule].as_ref(), accept)
                 }
-                Find::Custom(find) => find(&page, at),
+                Find::Custom(find) => find(&input, at),
             };
             hits.extend(
                 range
@@ -154,7 +155,7 @@ pub(super) fn find(text: &str) -> Found {
         .position(|rule| rule.kind == "discord-token")
         .unwrap_or_default();
     hits.extend(rules::discord_tokens(text).map(|range| (range, discord)));
-    // Of rules that agree on a range, the first in the table names it: vendors stand before
+    // Of rules that agree on a range, the first in the table names it: vendors come before
     // `assignment`.
     hits.sort_by_key(|(range, rule)| (range.start, std::cmp::Reverse(range.end), *rule));
     hits.dedup_by(|later, earlier| {
@@ -170,18 +171,18 @@ pub(super) fn find(text: &str) -> Found {
     };
     Found {
         hits: hits.into_iter().map(shape).collect(),
-        examined: text.len() + page.examined(),
+        examined: text.len() + input.examined(),
     }
 }
 
-/// A token that begins at `start`, which must not lie inside a longer word.
+/// The range of the token that begins at `start`, which must not lie inside a longer word.
 fn token(
-    page: &Page<'_>,
+    input: &Page<'_>,
     start: usize,
     pattern: Option<&Regex>,
     accept: fn(&str) -> bool,
 ) -> Option<Range<usize>> {
-    let glued = page.text[..start]
+    let glued = input.text[..start]
         .bytes()
         .next_back()
         .is_some_and(|byte| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-');
@@ -189,22 +190,23 @@ fn token(
         return None;
     }
     let secret_in = |bytes: usize| {
-        let found = pattern?.captures(page.ahead(start, bytes))?;
+        let found = pattern?.captures(input.ahead(start, bytes))?;
         let secret = found.get(1).or(found.get(0))?;
-        page.count(secret.end());
+        input.count(secret.end());
         Some(start + secret.start()..start + secret.end())
     };
-    let look = sabotage!(
+    let look_bytes = sabotage!(
         "tokens-are-looked-at-to-their-end",
         LOOK_BYTES,
         TOKEN_BYTES_MAX
     );
-    let Some(short) = secret_in(look) else {
-        // Only a token of several long parts, such as a web token, needs more to be one at all.
-        return secret_in(TOKEN_BYTES_MAX).filter(|secret| accept(&page.text[secret.clone()]));
+    let Some(short) = secret_in(look_bytes) else {
+        // Only a token of several long parts, such as a web token, needs more text to be recognised
+        // at all.
+        return secret_in(TOKEN_BYTES_MAX).filter(|secret| accept(&input.text[secret.clone()]));
     };
-    accept(&page.text[short.clone()]).then_some(())?;
-    let is_cut = short.end == start + page.ahead(start, LOOK_BYTES).len();
+    accept(&input.text[short.clone()]).then_some(())?;
+    let is_cut = short.end == start + input.ahead(start, LOOK_BYTES).len();
     if is_cut {
         secret_in(TOKEN_BYTES_MAX)
     } else {

@@ -1,18 +1,21 @@
-//! Owns the text under search and the count of bytes that rules have looked at. It may not judge.
+//! Owns the text under search and the count of bytes that rules have examined. It does not judge
+//! text.
 
 use std::cell::Cell;
 
 use super::checks::floor_boundary;
 
-/// A text, what was looked at of it, and where the run of characters ends that was looked at last.
+/// A text under search, the number of its bytes examined, and the last run of value characters
+/// found in it.
 pub(super) struct Page<'t> {
     pub(super) text: &'t str,
     examined: Cell<usize>,
+    /// Start and end of the run of value characters that was measured last.
     run: Cell<(usize, usize)>,
 }
 
 impl<'t> Page<'t> {
-    /// The page of a text, of which nothing was looked at.
+    /// Prepares a text of which nothing was examined yet.
     pub(super) fn new(text: &'t str) -> Page<'t> {
         Page {
             text,
@@ -21,23 +24,23 @@ impl<'t> Page<'t> {
         }
     }
 
-    /// At most `max` bytes from a place on.
+    /// At most `max` bytes of text from an offset on, cut at a character boundary.
     pub(super) fn ahead(&self, from: usize, max: usize) -> &'t str {
         &self.text[from..floor_boundary(self.text, from + max)]
     }
 
-    /// Counts bytes that a rule has looked at.
+    /// Counts bytes that a rule has examined.
     pub(super) fn count(&self, bytes: usize) {
         self.examined.set(self.examined.get() + bytes);
     }
 
-    /// Bytes looked at so far.
+    /// The number of bytes that rules have examined so far.
     pub(super) fn examined(&self) -> usize {
         self.examined.get()
     }
 
-    /// Where the characters that an unquoted value may have end. Each byte is looked at once,
-    /// however many values begin in one run, since rules ask from the front to the back.
+    /// The end of the run of characters that an unquoted value may have. Each byte is examined
+    /// once, however many values begin in one run, since rules ask from the front to the back.
     pub(super) fn value_end(&self, from: usize) -> usize {
         let known = self.run.get();
         if (known.0..known.1).contains(&from) {

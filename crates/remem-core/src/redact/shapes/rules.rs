@@ -1,5 +1,5 @@
 //! Owns the shapes that a pattern at a literal cannot express: blocks, assignments, headers, URLs.
-//! Each function gets the text and where its literal stands, and gives the range of the secret
+//! Each function takes the text and the range of its literal, and returns the range of the secret
 //! alone.
 
 use std::ops::Range;
@@ -14,31 +14,33 @@ use super::page::Page;
 use crate::redact::random::{is_placeholder, is_random_token};
 use crate::redact::stretch::stretches;
 
-/// Longest private key block, longest assigned value.
+/// Longest private key block, in bytes.
 const BLOCK_BYTES_MAX: usize = 16 * 1024;
+/// Longest assigned value, in bytes.
 const VALUE_BYTES_MAX: usize = 1024;
-/// What may stand between a name and its value; what of a value tells whether it is random.
+/// Longest text between a name and its value: quotes, spaces and the assignment sign.
 const ASSIGNED_BYTES_MAX: usize = 16;
+/// Bytes at the front of a value that decide whether it is random.
 const VALUE_LOOK_BYTES: usize = 64;
-/// A header without this many key characters after it is talk about keys, not a key.
+/// A header followed by fewer key characters than this is talk about keys, not a key.
 const KEY_CHARS_MIN: usize = 40;
 
 fn constant(pattern: &str) -> Regex {
     Regex::new(pattern).expect("a constant pattern compiles")
 }
 
-/// From `-----BEGIN … PRIVATE KEY-----` to the end line, or as far as the key goes if that is cut
-/// off.
-pub(super) fn private_key(page: &Page<'_>, literal: Range<usize>) -> Option<Range<usize>> {
+/// A private key block: from `-----BEGIN … PRIVATE KEY-----` to the end line, or to the last key
+/// character if the end line is missing.
+pub(super) fn private_key(input: &Page<'_>, literal: Range<usize>) -> Option<Range<usize>> {
     static BEGIN: LazyLock<Regex> =
         LazyLock::new(|| constant(r"\A-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----"));
     static END: LazyLock<Regex> =
         LazyLock::new(|| constant(r"-----END [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----"));
-    let block = page.ahead(literal.start, BLOCK_BYTES_MAX);
+    let block = input.ahead(literal.start, BLOCK_BYTES_MAX);
     let begin = BEGIN.find(block)?.end();
     // Armour headers, wrapped lines and escaped line ends all stay within these characters.
     let body = block[begin..].split("-----BEGIN").next()?;
-    page.count(begin + body.len());
+    input.count(begin + body.len());
     let is_key = |c: char| c.is_ascii_alphanumeric() || "+/=\\ \t\r\n:,.-_()".contains(c);
     let cut = body.find(|c| !is_key(c)).unwrap_or(body.len());
     let key_chars = |body: &str| body.bytes().filter(u8::is_ascii_alphanumeric).count();
@@ -50,25 +52,25 @@ pub(super) fn private_key(page: &Page<'_>, literal: Range<usize>) -> Option<Rang
         .then(|| literal.start..literal.start + begin + end)
 }
 
-/// Words with single spaces between them; key lines are long and have none.
+/// Whether a text is words with spaces between them; lines of a key are long and have none.
 fn looks_like_prose(body: &str) -> bool {
     body.split_whitespace().map(str::len).max().unwrap_or(0) < 24
 }
 
-/// Forty characters assigned to a name such as `aws_secret_access_key`.
-pub(super) fn aws_secret_key(page: &Page<'_>, literal: Range<usize>) -> Option<Range<usize>> {
+/// An AWS secret key: forty characters assigned to a name such as `aws_secret_access_key`.
+pub(super) fn aws_secret_key(input: &Page<'_>, literal: Range<usize>) -> Option<Range<usize>> {
     static VALUE: LazyLock<Regex> = LazyLock::new(|| {
         constant(
             r#"\A[\\"'\]]{0,3}\s{0,4}(?:=>|:=|[:=])\s{0,4}[\\"']{0,2}([A-Za-z0-9/+]{40})(?:[^A-Za-z0-9/+=]|\z)"#,
         )
     });
-    let key = VALUE.captures(page.ahead(literal.end, 128))?.get(1)?;
+    let key = VALUE.captures(input.ahead(literal.end, 128))?.get(1)?;
     diverse(key.as_str()).then(|| literal.end + key.start()..literal.end + key.end())
 }
 
-/// Eight to ten digits, a colon, `AA` and 33 more characters.
-pub(super) fn telegram_token(page: &Page<'_>, literal: Range<usize>) -> Option<Range<usize>> {
-    let text = page.text;
+/// A Telegram bot token: eight to ten digits, a colon, `AA` and 33 more characters.
+pub(super) fn telegram_token(input: &Page<'_>, literal: Range<usize>) -> Option<Range<usize>> {
+    let text = input.text;
     static TAIL: LazyLock<Regex> =
         LazyLock::new(|| constant(r"\A:(AA[A-Za-z0-9_-]{33})(?:[^A-Za-z0-9_-]|\z)"));
     let digits = text[..literal.start]
@@ -82,20 +84,20 @@ pub(super) fn telegram_token(page: &Page<'_>, literal: Range<usize>) -> Option<R
         .is_some_and(|byte| {
             byte.is_ascii_alphanumeric() && !text[..literal.start - digits].ends_with("bot")
         });
-    let tail = TAIL.captures(page.ahead(literal.start, 64))?.get(1)?;
+    let tail = TAIL.captures(input.ahead(literal.start, 64))?.get(1)?;
     ((8..=10).contains(&digits) && !glued && diverse(tail.as_str()))
         .then(|| literal.start - digits..literal.start + tail.end())
 }
 
 /// The token at the end of a Discord webhook address.
-pub(super) fn discord_webhook(page: &Page<'_>, literal: Range<usize>) -> Option<Range<usize>> {
+pub(super) fn discord_webhook(input: &Page<'_>, literal: Range<usize>) -> Option<Range<usize>> {
     static TAIL: LazyLock<Regex> =
         LazyLock::new(|| constant(r"\A[0-9]{16,20}/([A-Za-z0-9_-]{60,80})"));
-    let tail = TAIL.captures(page.ahead(literal.end, 128))?.get(1)?;
+    let tail = TAIL.captures(input.ahead(literal.end, 128))?.get(1)?;
     diverse(tail.as_str()).then(|| literal.end + tail.start()..literal.end + tail.end())
 }
 
-/// Discord tokens have no prefix: three parts, of which the first is a number in base64.
+/// Discord bot tokens. They have no prefix: three parts, of which the first is a number in base64.
 pub(super) fn discord_tokens(text: &str) -> impl Iterator<Item = Range<usize>> {
     static TOKEN: LazyLock<Regex> = LazyLock::new(|| {
         constant(r"\A[MNO][A-Za-z0-9_-]{22,27}\.[A-Za-z0-9_-]{6,7}\.[A-Za-z0-9_-]{27,45}")
@@ -120,9 +122,9 @@ fn is_base64url(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-'
 }
 
-/// The password in `scheme://user:password@host`; templates such as `${PASS}` are not one.
-pub(super) fn url_password(page: &Page<'_>, literal: Range<usize>) -> Option<Range<usize>> {
-    let text = page.text;
+/// The password in `scheme://user:password@host`; a template such as `${PASS}` is not a password.
+pub(super) fn url_password(input: &Page<'_>, literal: Range<usize>) -> Option<Range<usize>> {
+    let text = input.text;
     static AUTHORITY: LazyLock<Regex> = LazyLock::new(|| {
         constant(r#"\A[^\s/?#:@"'<>`\[\]]{0,64}:([^\s/?#"'<>`\[\]]{1,200})@[A-Za-z0-9\[_]"#)
     });
@@ -130,7 +132,7 @@ pub(super) fn url_password(page: &Page<'_>, literal: Range<usize>) -> Option<Ran
         .bytes()
         .next_back()
         .is_some_and(|byte| byte.is_ascii_alphanumeric());
-    let password = AUTHORITY.captures(page.ahead(literal.end, 512))?.get(1)?;
+    let password = AUTHORITY.captures(input.ahead(literal.end, 512))?.get(1)?;
     let template = password.as_str().starts_with(['$', '{', '%'])
         && !password.as_str().contains(|c: char| c.is_ascii_digit())
         || password.as_str().starts_with(['{', '$']) && password.as_str().ends_with('}')
@@ -141,9 +143,10 @@ pub(super) fn url_password(page: &Page<'_>, literal: Range<usize>) -> Option<Ran
     (scheme && !template).then(|| literal.end + password.start()..literal.end + password.end())
 }
 
-/// `Authorization: <scheme> <credentials>`, and `Bearer <token>` where the token is clearly one.
-pub(super) fn authorization(page: &Page<'_>, literal: Range<usize>) -> Option<Range<usize>> {
-    let text = page.text;
+/// The credentials of `Authorization: <scheme> <credentials>`, and of `Bearer <token>` where the
+/// token is clearly random.
+pub(super) fn authorization(input: &Page<'_>, literal: Range<usize>) -> Option<Range<usize>> {
+    let text = input.text;
     static HEADER: LazyLock<Regex> = LazyLock::new(|| {
         constant(
             r#"\A["']{0,1}\s{0,4}[:=,]\s{0,4}["']{0,1}(?i:(bearer|token|apikey|key)|(basic))\s{1,4}([A-Za-z0-9._~+/-]{8,2048}={0,2})"#,
@@ -151,33 +154,33 @@ pub(super) fn authorization(page: &Page<'_>, literal: Range<usize>) -> Option<Ra
     });
     static BEARER: LazyLock<Regex> =
         LazyLock::new(|| constant(r"\A[A-Za-z0-9._~+/-]{20,2048}={0,2}"));
-    let rest = page.ahead(literal.end, 2048 + 32);
+    let rest = input.ahead(literal.end, 2048 + 32);
     if text[literal.clone()].eq_ignore_ascii_case("bearer ") {
         let token = BEARER.find(rest)?;
-        page.count(token.end());
+        input.count(token.end());
         let is_token = letters_and_digits(token.as_str()) && is_random_token(token.as_str());
         return is_token.then(|| literal.end..literal.end + token.end());
     }
     let header = HEADER.captures(rest)?;
     let credentials = header.get(3)?;
-    page.count(credentials.end());
-    let telling = if header.get(2).is_some() {
+    input.count(credentials.end());
+    let accepted = if header.get(2).is_some() {
         is_basic(credentials.as_str())
     } else {
         credentials.len() >= 12 && letters_and_digits(credentials.as_str())
     };
-    telling.then(|| literal.end + credentials.start()..literal.end + credentials.end())
+    accepted.then(|| literal.end + credentials.start()..literal.end + credentials.end())
 }
 
-/// Basic credentials are `user:password` in base64.
+/// Whether credentials are those of HTTP Basic: `user:password` in base64.
 fn is_basic(credentials: &str) -> bool {
     let plain = STANDARD_NO_PAD.decode(credentials.trim_end_matches('='));
     plain.is_ok_and(|plain| plain.contains(&b':') && plain.iter().all(|&byte| byte >= b' '))
 }
 
-/// `name = "value"` with a telling name and a value that no one types by hand.
-pub(super) fn assignment(page: &Page<'_>, literal: Range<usize>) -> Option<Range<usize>> {
-    let text = page.text;
+/// The value of `name = "value"`, where the name suggests a secret and the value looks random.
+pub(super) fn assignment(input: &Page<'_>, literal: Range<usize>) -> Option<Range<usize>> {
+    let text = input.text;
     static QUOTED: LazyLock<Regex> = LazyLock::new(|| {
         constant(
             r#"\A[\\"'\]]{0,3}\s{0,4}(?:=>|:=|[:=])\s{0,4}(?:\\?["'`])([^\s"'`\\<>\[\]{}]{20,512})\\?["'`]"#,
@@ -188,32 +191,32 @@ pub(super) fn assignment(page: &Page<'_>, literal: Range<usize>) -> Option<Range
     if is_paging(&text[..literal.start]) {
         return None;
     }
-    let rest = page.ahead(literal.end, VALUE_BYTES_MAX);
+    let rest = input.ahead(literal.end, VALUE_BYTES_MAX);
     let begin = ASSIGNED
-        .find(page.ahead(literal.end, ASSIGNED_BYTES_MAX))?
+        .find(input.ahead(literal.end, ASSIGNED_BYTES_MAX))?
         .end();
     let value = match QUOTED.captures(rest).and_then(|found| found.get(1)) {
         Some(value) => literal.end + value.start()..literal.end + value.end(),
-        None => bare_value(page, literal.end + begin)?,
+        None => bare_value(input, literal.end + begin)?,
     };
     // A value is as random at its front as in the whole, and many can begin in one run.
-    let front = page.ahead(value.start, VALUE_LOOK_BYTES.min(value.len()));
-    page.count(front.len());
+    let front = input.ahead(value.start, VALUE_LOOK_BYTES.min(value.len()));
+    input.count(front.len());
     let secret = front.trim_end_matches(['=', '.']);
     (is_random_token(secret) && !is_placeholder(secret)).then_some(value)
 }
 
-/// A value without quotation marks, if it ends as one does.
-fn bare_value(page: &Page<'_>, start: usize) -> Option<Range<usize>> {
-    let end = page.value_end(start);
-    let ends = page.text[end..]
+/// A value without quotation marks, if a character follows that can end one.
+fn bare_value(input: &Page<'_>, start: usize) -> Option<Range<usize>> {
+    let end = input.value_end(start);
+    let ends = input.text[end..]
         .chars()
         .next()
         .is_none_or(|c| c.is_whitespace() || ",;&'\"`)}<\\".contains(c));
     (ends && (20..=512).contains(&(end - start))).then_some(start..end)
 }
 
-/// Page and cursor tokens are handed out to everybody.
+/// Whether the name before a literal is that of a page or cursor token, which is not secret.
 fn is_paging(before: &str) -> bool {
     let word: String = before
         .chars()

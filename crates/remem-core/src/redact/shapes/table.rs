@@ -1,5 +1,5 @@
-//! Owns the table of secret shapes. Rows only: a new shape is a new row (and a raised version);
-//! what a row cannot say as a pattern is a function in `rules`.
+//! Owns the table of secret shapes. Rows only: a new shape is a new row (and a raised version); a
+//! shape that no pattern expresses is a function in `rules`.
 
 use std::ops::Range;
 
@@ -9,10 +9,10 @@ use super::checks::{
 use super::page::Page;
 use super::rules;
 
-/// How the secret is found once one of the literals was seen.
+/// How the secret is found at one of the rule's literals.
 pub(super) enum Find {
     /// A pattern that must match right at the literal (group 1, if there is one, is the secret),
-    /// and a last look at what it caught.
+    /// and a check of the matched text.
     Token {
         pattern: &'static str,
         accept: fn(&str) -> bool,
@@ -21,11 +21,12 @@ pub(super) enum Find {
     Custom(fn(&Page<'_>, Range<usize>) -> Option<Range<usize>>),
 }
 
-/// One shape.
+/// A secret shape: its kind, the literals that it begins with, and how to find the secret at one.
 pub(super) struct Rule {
     pub(super) kind: &'static str,
     pub(super) doc: &'static str,
-    /// Looked for without regard to case; the pattern says what case it wants.
+    /// Literals in lower case, searched without regard to case; the pattern says what case it
+    /// wants.
     pub(super) literals: &'static [&'static str],
     pub(super) find: Find,
 }

@@ -1,5 +1,5 @@
-//! Artifacts: one text for one meaning, a hash that has to fit, the rules of each kind, and how a
-//! template is filled.
+//! Artifacts: one text for equal values, a hash that has to match, the rules of each kind, and the
+//! rendering of templates.
 
 use crate::test_cases::config;
 use proptest::prelude::*;
@@ -27,7 +27,7 @@ fn good(kind: Kind) -> Value {
     }
 }
 
-/// The good artifact of a kind with some of its fields replaced; `null` takes one away.
+/// The valid artifact of a kind with some of its fields replaced; `null` removes one.
 fn with(kind: Kind, more: Value) -> Map<String, Value> {
     let mut artifact = map(good(kind));
     artifact.extend(map(more));
@@ -66,7 +66,7 @@ fn good_artifacts_have_a_name() {
     );
 }
 
-/// Each row names the field that is at fault, and no row is repeated in the answer.
+/// Each row gives the field at fault, and no error repeats a value of its row.
 fn all_refused<const N: usize>(kind: Kind, rows: [(&str, Value); N]) {
     for (n, (field, more)) in rows.into_iter().enumerate() {
         let error = check(kind, &with(kind, more), &Policy::default()).unwrap_err();
@@ -422,7 +422,7 @@ fn value() -> impl Strategy<Value = Value> {
     })
 }
 
-/// JSON with the keys in the opposite order and spaces between.
+/// JSON with the keys in the opposite order and with spaces between.
 fn backwards(value: &Value) -> String {
     match value {
         Value::Object(map) => {

@@ -1,4 +1,4 @@
-//! Automations: written and read back, and the last time one was due, against counting every time.
+//! Automations: written and read back, and the last due instant compared with a plain count.
 
 use crate::test_cases::config;
 use proptest::prelude::*;
@@ -140,7 +140,7 @@ fn ends_of_time_are_no_trouble() {
     }
 }
 
-/// Schedules, and about how long it takes from one time to the next, in minutes.
+/// Schedules, each with the approximate time between two ticks, in minutes.
 fn schedules() -> Vec<(Map<String, Value>, i64)> {
     let rows = [
         (json!({"every": "PT1M"}), 1),
@@ -188,7 +188,7 @@ proptest! {
         let anchor = after.plus_ms(anchor * 300);
         let mut now = after.plus_ms(minutes * ticks * 60);
         if exact {
-            // The borders are where mistakes are.
+            // Mistakes are most likely at the bounds.
             now = automation.next(anchor, now).unwrap_or(now);
         }
         let all = std::iter::successors(automation.next(anchor, after), |tick| automation.next(anchor, *tick));

@@ -1,5 +1,5 @@
-//! Which artifact repeats another one: the same bytes, or nearly the same words that do the same
-//! thing.
+//! Finding the artifact that another one repeats: the same bytes, or nearly the same words with the
+//! same actions.
 
 use remem_core::proposal::{Artifact, Kind, duplicate_of};
 use serde_json::{Value, json};

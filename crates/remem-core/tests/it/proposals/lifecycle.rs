@@ -1,5 +1,5 @@
-//! The lifecycle of a proposal: every state and every step, and long ways through them against a
-//! second description.
+//! The lifecycle of a proposal: every state with every action, and long sequences compared with a
+//! second model.
 
 use crate::test_cases::config;
 use proptest::prelude::*;
@@ -51,16 +51,16 @@ fn names_are_read_back() {
     );
 }
 
-/// What the states stand for, told another way: what has happened so far.
+/// A second model of the states: the actions that have happened so far.
 #[derive(Default)]
-struct Model {
+struct LifecycleModel {
     revised: bool,
     applied: bool,
     rejected: bool,
     archived: bool,
 }
 
-impl Model {
+impl LifecycleModel {
     fn take(&mut self, step: Step) -> bool {
         let decided = self.applied || self.rejected || self.archived;
         let allowed = if step == Step::Archive {
@@ -81,10 +81,10 @@ impl Model {
 
     fn state(&self) -> State {
         match self {
-            Model { archived: true, .. } => State::Archived,
-            Model { applied: true, .. } => State::Applied,
-            Model { rejected: true, .. } => State::Rejected,
-            Model { revised: true, .. } => State::Revised,
+            LifecycleModel { archived: true, .. } => State::Archived,
+            LifecycleModel { applied: true, .. } => State::Applied,
+            LifecycleModel { rejected: true, .. } => State::Rejected,
+            LifecycleModel { revised: true, .. } => State::Revised,
             _ => State::Draft,
         }
     }
@@ -96,7 +96,7 @@ proptest! {
     #[test]
     fn every_way_is_the_way_of_the_model(steps in prop::collection::vec(prop::sample::select(Step::ALL.to_vec()), 0..30)) {
         let mut state = State::Draft;
-        let mut model = Model::default();
+        let mut model = LifecycleModel::default();
         let mut applied = 0;
         for step in steps {
             let after = state.after(step);

@@ -1,6 +1,6 @@
-//! What holds for all drafts, whatever the traces are: no order matters, every draft could be
-//! applied, no word of a caller gets into a list, and neither do more drafts than people read nor
-//! more work than there is time for.
+//! Properties of all drafts, for any traces: the input order does not matter, every draft could be
+//! applied, no word of a caller gets into a title, the number of drafts is bounded, and so is the
+//! work.
 
 use crate::test_cases::config;
 use proptest::prelude::*;
@@ -28,7 +28,7 @@ fn drafts(traces: &Traces) -> Vec<Synthesised> {
     synthesise(traces, "Europe/Berlin", &Policy::default())
 }
 
-/// Habits of a few people, with noise.
+/// Habits of a few people, with random runs between them.
 fn traces() -> impl Strategy<Value = Traces> {
     let any_run = (
         0..4i64,
@@ -254,7 +254,8 @@ fn what_is_too_large_or_too_old_is_left_out() {
     );
 }
 
-/// Ten thousand traces of the kind that takes longest: this ends in seconds or does not end.
+/// Ten thousand traces of the kind that takes longest: a slow algorithm would not end in any
+/// reasonable time.
 #[test]
 fn hostile_traces_take_no_longer_than_others() {
     let words = |n: usize| {
@@ -294,7 +295,7 @@ fn hostile_traces_take_no_longer_than_others() {
         tools: tools.collect(),
     };
     hold(&drafts(&traces));
-    // All share three quarters, and none is like another.
+    // All share three quarters, and no two are similar.
     let ends = |n: usize| format!("{}{n}a {n}b {n}c {n}d", "word ".repeat(190));
     let alike = (0..5_000).map(|n| {
         run(

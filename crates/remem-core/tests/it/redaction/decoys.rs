@@ -1,7 +1,7 @@
-//! Goal: nothing in a text keeps the redactor from looking at the rest of it. Method: every
-//! promised encoding of a value before and behind packed data that is large when unpacked; values
-//! deep inside packed data and across the borders of the windows it is looked at in. Controls:
-//! packed data of ordinary size, which must stay as it is.
+//! Goal: nothing in a text keeps the redactor from examining the rest of it. Method: every promised
+//! encoding of a value before and after packed data that is large when unpacked; values deep inside
+//! packed data and across the borders of the windows that it is examined in. Controls: packed data
+//! of ordinary size, which must stay as it is.
 
 use base64::Engine;
 use base64::engine::general_purpose::{STANDARD_NO_PAD as STANDARD, URL_SAFE_NO_PAD};
@@ -11,7 +11,7 @@ use remem_core::redact::{Redactor, SecretValue, ShapePolicy};
 use std::io::Read;
 
 const VALUE: &str = "Kq7zP2mW9x4LtB6vNc3RjY8s";
-/// One escape of each notation, so that the text around is read in each of them.
+/// One escape of each notation, so that the text around it is decoded in each of them.
 const ESCAPES: &str = "%41 \\u0041 \\x41 &#65; =41 ";
 
 fn cleaned(text: &str) -> String {
@@ -42,12 +42,12 @@ fn decoy() -> String {
     STANDARD.encode(gzip("A quick brown fox. ".repeat(30_000).as_bytes()))
 }
 
-/// A text that unpacks to more than anything is looked at.
+/// A text that unpacks to more bytes than the redactor examines.
 fn bomb() -> String {
     STANDARD.encode(gzip(&vec![b'a'; 48 << 20]))
 }
 
-/// Words without a pattern, so that they pack to a fair share of their size.
+/// Random words, so that they compress to a realistic share of their size.
 fn prose(bytes: usize) -> String {
     let mut state = 7u64;
     let mut text = String::with_capacity(bytes + 16);
@@ -121,7 +121,7 @@ fn encodings() -> Vec<(&'static str, String)> {
     ]
 }
 
-/// The value's encoding must be gone, whatever stands around it.
+/// Checks that the value's encoding is redacted, whatever is before and after it.
 fn check_gone(name: &str, encoded: &str, before: &str, after: &str) {
     let text = format!("{before}{encoded}{after}");
     let left = cleaned(&text);

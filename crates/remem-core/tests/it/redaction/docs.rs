@@ -1,4 +1,4 @@
-//! docs/redaction.md lists every shape, in the words of the table itself.
+//! Checks that docs/redaction.md lists every shape, in the words of the table itself.
 
 #[test]
 fn every_shape_is_documented() {

@@ -1,13 +1,14 @@
-//! Goal: no text makes the redactor look at more than a stated multiple of its length. Method: the
-//! redactor's own count of bytes over texts made to cost much; a count, so that a busy machine
+//! Goal: no text makes the redactor examine more than a stated multiple of its length. Method: the
+//! redactor's own count of bytes over texts made to be expensive; a count, so that a busy machine
 //! changes nothing.
 
 use super::hostile_texts::hostile_texts;
 use remem_core::redact::{Redactor, SecretValue, ShapePolicy};
 
-/// Bytes looked at for each byte of a text, in all rounds.
+/// The most bytes examined for each byte of a text, in all rounds.
 const FACTOR: usize = 64;
-/// What any text may cost besides: what it unpacks to, in each of two rounds.
+/// The fixed cost that any text may have in addition: the data that it unpacks to, in each of two
+/// rounds.
 const EXTRA: usize = 2 * (16 << 20) + (256 << 10);
 
 #[test]

@@ -1,11 +1,11 @@
-//! Texts made to cost the redactor much: what a family repeats, or nests, up to a length. Shared by
-//! the test that bounds the bytes looked at and the benchmark that measures the time.
+//! Texts made to be expensive for the redactor: each family repeats or nests a part up to a length.
+//! Shared by the test that bounds the examined bytes and the benchmark that measures the time.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD_NO_PAD;
 use std::io::Read;
 
-/// Parts that are repeated.
+/// The repeated part of each family.
 const PARTS: &[(&str, &str)] = &[
     ("vendor prefixes in each other", "SG.glpat-"),
     ("vendor prefixes with digits", "glpat-1.xoxb-2%."),

@@ -1,4 +1,4 @@
-//! Goal: markers are sound, and the door behaves as its callers rely on. Through the public API
+//! Goal: markers are sound, and the redactor behaves as its callers rely on. Through the public API
 //! only.
 
 use remem_core::redact::{FLOOR_CHARS, Redactor, SecretValue, ShapeKind, ShapePolicy};
@@ -90,7 +90,7 @@ fn gluing_cannot_bring_a_value_back() {
         &format!("xabcdefg{KEY} y"),
         "x[REDACTED:m] y",
     );
-    // Each round would eat seven more letters; after a few the whole text is given up.
+    // Each round would remove seven more letters; after a few rounds the whole text is redacted.
     check(
         &[("k", KEY), ("m", "]aaaaaaa")],
         &format!("{KEY}{}", "a".repeat(7 * 40)),

@@ -1,4 +1,4 @@
-//! Redaction: markers, what holds for every text, and what the documentation says of it.
+//! Redaction: markers, properties of every text, and agreement with the documentation.
 
 mod decoys;
 mod docs;

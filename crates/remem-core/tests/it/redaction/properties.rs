@@ -1,5 +1,5 @@
-//! Goal: what must hold for every value set and every text. Method: random values over tiny
-//! alphabets (so that they overlap, nest and repeat), random Unicode, and texts glued from values
+//! Goal: the properties that hold for every value set and every text. Method: random values over
+//! tiny alphabets (so that they overlap, nest and repeat), random Unicode, and texts made of values
 //! and markers.
 
 use crate::test_cases::config;
@@ -158,7 +158,7 @@ proptest! {
 
     #[test]
     fn markers_are_well_formed_and_hold_no_value(ids in prop::collection::vec("\\PC{0,20}|[a-z/.\\]\\n<\"]{1,80}", 1..3), value in "[a-zA-Z0-9]{8,24}") {
-        // Each id also carries the value, to see that the marker does not.
+        // Each id also contains the value, to check that the marker does not.
         let values = ids.iter().enumerate().map(|(n, id)| SecretValue::new(format!("{id}{value}"), format!("{value}{n}")));
         let redactor = Redactor::new(values.chain([SecretValue::new(value.clone(), value.clone())]));
         let text = format!("k {value}0 {value}");
@@ -169,7 +169,7 @@ proptest! {
     }
 }
 
-/// What is left of a text when `[REDACTED:…]` markers are cut out.
+/// The rest of a text after its `[REDACTED:…]` markers are cut out.
 fn regex_lite_markers(text: &str) -> String {
     let mut rest = String::new();
     let mut at = 0;

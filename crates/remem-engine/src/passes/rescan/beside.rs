@@ -1,5 +1,6 @@
-//! The part of the walk that goes through texts beside entries and records: rules of worlds, what
-//! actions are called, labels of keys. May not rewrite names.
+//! The part of a rescan that covers texts outside of entries and records: rules of worlds, names of
+//! actions that entries are linked to, labels of keys. It may not change names that identify
+//! something.
 
 use super::{Place, Walk};
 use crate::cpu;
@@ -10,6 +11,7 @@ use remem_store::{Linked, RowCursor, Rule};
 use std::collections::BTreeSet;
 
 impl Walk<'_> {
+    /// Redacts a page of rules again.
     pub(super) async fn world_rules(
         &mut self,
         after: Option<(WorldId, RuleId)>,
@@ -37,7 +39,7 @@ impl Walk<'_> {
         self.commit(batch, place, changed).await
     }
 
-    /// The rules of which something else is left today.
+    /// The rules whose text the redaction of today changes, with the new texts.
     async fn reworded(
         &self,
         found: Vec<(WorldId, Rule)>,
@@ -54,6 +56,7 @@ impl Walk<'_> {
         Ok(reworded.into_iter().flatten().collect())
     }
 
+    /// Redacts a page of the actions that entries are linked to again.
     pub(super) async fn actions(&mut self, after: Option<RowCursor>) -> Result<(), EngineError> {
         let limit = self.policy.rescan_batch_max;
         let store = &self.engine.parts.store;
@@ -69,44 +72,44 @@ impl Walk<'_> {
         let mut batch = self.batch().await?;
         let mut changed = 0;
         for linked in found {
-            for (was, action) in self.renamed(&linked) {
+            for (previous, action) in self.renamed(&linked) {
                 changed += 1;
                 let memory_ref = linked.memory_ref.clone();
                 sabotage!(
                     "late-secrets-stay-in-actions",
-                    batch = batch.relink(memory_ref, linked.id.clone(), was, action)
+                    batch = batch.relink(memory_ref, linked.id.clone(), previous, action)
                 );
             }
         }
         self.commit(batch, place, changed).await
     }
 
-    /// What the actions of an entry are to be called that must be called something else. Of one
-    /// whose text is gone nothing is left: earlier versions kept the words.
+    /// The actions of an entry that must be renamed, each with its new name. If the entry's text is
+    /// erased, the action's names are too: earlier versions of this host left them in place.
     fn renamed(&self, linked: &Linked) -> Vec<(ActionText, ActionText)> {
         let admission = self.rules.admission(&self.policy, Timestamp(0));
         let taken = linked.actions.iter().map(key);
         let mut taken: BTreeSet<(String, String)> = taken.collect();
         let mut renamed = Vec::new();
-        for (number, was) in linked.actions.iter().enumerate() {
+        for (number, previous) in linked.actions.iter().enumerate() {
             let mut action = if linked.is_erased {
-                erased(was, number)
+                erased(previous, number)
             } else {
-                clean(&admission, was)
+                clean(&admission, previous)
             };
-            if action == *was {
+            if action == *previous {
                 continue;
             }
             while !taken.insert(key(&action)) {
                 action.reference.push('+'); // two links may not be alike
             }
-            renamed.push((was.clone(), action));
+            renamed.push((previous.clone(), action));
         }
         renamed
     }
 
-    /// Labels of the tenant's keys; answers how many it changed. Keys are no part of a batch: a
-    /// crash before the commit repeats what changes nothing then.
+    /// Redacts the labels of the tenant's keys again, and returns how many changed. Keys are not
+    /// part of a batch: a crash before the commit repeats the work, which then changes nothing.
     pub(super) async fn labels(&mut self) -> Result<u64, EngineError> {
         let directory = &self.engine.parts.directory;
         let admission = self.rules.admission(&self.policy, Timestamp(0));
@@ -130,25 +133,29 @@ impl Walk<'_> {
     }
 }
 
+/// Bytes of text in the actions of an entry.
 fn bytes_of(linked: &Linked) -> usize {
     let bytes = |text: &ActionText| text.action.len() + text.reference.len();
     linked.actions.iter().map(bytes).sum()
 }
 
+/// The pair by which the links of an entry must differ.
 fn key(text: &ActionText) -> (String, String) {
     (text.action.clone(), text.reference.clone())
 }
 
-fn clean(admission: &Admission<'_>, was: &ActionText) -> ActionText {
+/// The names of an action, redacted.
+fn clean(admission: &Admission<'_>, text: &ActionText) -> ActionText {
     ActionText {
-        action: admission.short_text(&was.action),
-        reference: admission.short_text(&was.reference),
+        action: admission.short_text(&text.action),
+        reference: admission.short_text(&text.reference),
     }
 }
 
-fn erased(was: &ActionText, number: usize) -> ActionText {
-    if was.action.is_empty() {
-        return was.clone();
+/// The names of an action whose entry is erased: a number instead of its reference.
+fn erased(text: &ActionText, number: usize) -> ActionText {
+    if text.action.is_empty() {
+        return text.clone();
     }
     ActionText {
         action: String::new(),

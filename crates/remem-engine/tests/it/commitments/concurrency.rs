@@ -1,5 +1,5 @@
-//! Many engines over one store fire and observe at the same time, without leases that would keep
-//! them apart: once each. On SQLite, and on PostgreSQL when `REMEM_TEST_STORE=postgres`.
+//! Many engines over one store fire and observe at the same time, without leases to separate them:
+//! each commitment fires once. On SQLite, and on PostgreSQL when `REMEM_TEST_STORE=postgres`.
 
 #![allow(
     clippy::disallowed_methods,
@@ -62,7 +62,7 @@ async fn events(host: &TestHost) -> Vec<Event> {
     }
 }
 
-/// The instants that each commitment has notes of.
+/// The instants for which each commitment has firing records.
 async fn notes(host: &TestHost) -> BTreeMap<String, Vec<String>> {
     let mut all: BTreeMap<String, Vec<String>> = BTreeMap::new();
     let mut after: Option<String> = None;
@@ -85,7 +85,7 @@ async fn notes(host: &TestHost) -> BTreeMap<String, Vec<String>> {
     }
 }
 
-/// The number of fires that the log tells of, commitment by commitment, and the runs they started.
+/// The number of fired events in the log for each commitment, and the runs they started.
 async fn fires(host: &TestHost) -> (BTreeMap<String, usize>, BTreeSet<String>) {
     let mut fired = BTreeMap::new();
     let mut enqueued = BTreeSet::new();
@@ -117,7 +117,7 @@ async fn fires(host: &TestHost) -> (BTreeMap<String, usize>, BTreeSet<String>) {
     (fired, enqueued)
 }
 
-/// Activations until nothing is due. A busy database may refuse one.
+/// Runs activations until nothing is due. A busy database may refuse one.
 async fn fire_all(host: Arc<TestHost>) -> u64 {
     let pass = registry::find("fire").unwrap();
     let mut fired = 0;
@@ -169,7 +169,7 @@ async fn engines_that_fire_at_the_same_time_fire_once() {
     hosts
         .iter()
         .for_each(|host| drop(tasks.spawn(fire_all(host.clone()))));
-    let told: Vec<u64> = tasks.join_all().await;
+    let fired_by_engine: Vec<u64> = tasks.join_all().await;
     let (fired, runs) = fires(host).await;
     assert_eq!(fired.keys().cloned().collect::<BTreeSet<_>>(), ids);
     assert!(
@@ -177,13 +177,13 @@ async fn engines_that_fire_at_the_same_time_fire_once() {
         "once each, however many ticks were missed"
     );
     assert_eq!(
-        (told.iter().sum::<u64>(), runs.len()),
+        (fired_by_engine.iter().sum::<u64>(), runs.len()),
         (COMMITMENTS as u64, COMMITMENTS / 2)
     );
-    println!("{COMMITMENTS} fires by {ENGINES} engines: {told:?}");
+    println!("{COMMITMENTS} fires by {ENGINES} engines: {fired_by_engine:?}");
     assert!(
-        told.iter().filter(|fired| **fired > 0).count() > 1,
-        "they did act at the same time: {told:?}"
+        fired_by_engine.iter().filter(|fired| **fired > 0).count() > 1,
+        "they did act at the same time: {fired_by_engine:?}"
     );
     let tick = format!("t{}", NOON.plus_ms(9 * 3_600_000).0);
     let notes = notes(host).await;
@@ -197,8 +197,7 @@ async fn engines_that_fire_at_the_same_time_fire_once() {
     );
 }
 
-/// What no surface makes yet, and the engine knows: a commitment that fires each time its predicate
-/// comes true.
+/// A commitment that fires each time its predicate becomes true, which no surface creates yet.
 async fn fires_each_time(host: &TestHost, id: &str) {
     let store = &host.env.faults.inner();
     let mut record = store
@@ -230,11 +229,11 @@ async fn fires_each_time(host: &TestHost, id: &str) {
         .unwrap();
 }
 
-/// Everybody sees the same of every predicate, some at the same time.
+/// All engines observe the same of every predicate, some of them at the same time.
 async fn all_see(hosts: &[Arc<TestHost>], holds: bool, observers: usize) -> usize {
     let mut tasks = JoinSet::new();
     for n in 0..PREDICATES * observers {
-        // Those who look at the same predicate come right after each other.
+        // Tasks that observe the same predicate follow each other directly.
         let host = hosts[n % hosts.len()].clone();
         let predicate = n / observers;
         tasks.spawn(async move {
@@ -291,7 +290,7 @@ async fn a_predicate_fires_once_each_time_it_comes_true_whoever_sees_it() {
         [PREDICATES, 0, half, 0, 0, half],
         "as whoever looked was told"
     );
-    let told = fires(host).await.0;
+    let fired = fires(host).await.0;
     let notes = notes(host).await;
     for (n, id) in ids.iter().enumerate() {
         let times: &[&str] = if n % 2 == 0 {
@@ -300,7 +299,7 @@ async fn a_predicate_fires_once_each_time_it_comes_true_whoever_sees_it() {
             &["p1"]
         };
         assert_eq!(
-            (told[id], notes[id].as_slice()),
+            (fired[id], notes[id].as_slice()),
             (
                 times.len(),
                 times

@@ -181,7 +181,7 @@ async fn too_many_open_runs_of_a_memory_hold_it_up() {
     assert_eq!(fires(&node).await, 4, "as runs end, others follow");
 }
 
-/// Nobody tells of it a second time: it has to be kept until there is room.
+/// The observation is not repeated, so it must be kept until a run can be started.
 #[tokio::test]
 async fn a_predicate_that_came_true_while_there_was_no_room_fires_when_there_is() {
     let mut env = TestEnv::new().await;
@@ -220,9 +220,9 @@ async fn a_predicate_that_came_true_while_there_was_no_room_fires_when_there_is(
     for round in 1..=3 {
         node.at(round * 100);
         pass(&node, "fire").await;
-        let told = node.events("commitment.fired").await;
-        assert_eq!(told.len(), round as usize, "one after the other");
-        let run = told.last().unwrap().body.payload()["enqueuedRunId"]
+        let events = node.events("commitment.fired").await;
+        assert_eq!(events.len(), round as usize, "one after the other");
+        let run = events.last().unwrap().body.payload()["enqueuedRunId"]
             .as_str()
             .unwrap()
             .to_owned();
@@ -265,7 +265,7 @@ async fn what_waits_for_room_keeps_no_other_memory_waiting() {
         node.events("commitment.fired")
             .await
             .iter()
-            .any(|told| told.body.payload()["memoryRef"] == "other")
+            .any(|event| event.body.payload()["memoryRef"] == "other")
     );
 }
 
@@ -314,7 +314,7 @@ async fn what_cannot_be_read_keeps_nobody_waiting() {
     assert_eq!(fires(&node).await, 1);
 }
 
-/// A workflow that writes a promise would otherwise start itself again and again.
+/// A workflow that writes a commitment would otherwise start itself again and again.
 #[tokio::test]
 async fn what_a_run_writes_promises_nothing() {
     let node = TestEnv::new().await.host().await;
@@ -355,7 +355,7 @@ async fn what_a_run_writes_promises_nothing() {
     let written = node.live("m").await;
     assert_eq!(written.len(), 2);
     assert_eq!(written[0].tags, ["source:run"]);
-    // Nor does what a replay repeats.
+    // What a replay repeats makes no commitment either.
     let fired = node.payloads("commitment.fired").await.remove(0);
     let run = fired["enqueuedRunId"].as_str().unwrap();
     let run = node.engine.run(&node.caller, run).await.unwrap();

@@ -1,4 +1,4 @@
-//! Commitments read out of entries: which texts make one, when it is armed, and which never do.
+//! Commitments recognised in entries: which texts make one, when it is armed, and which never do.
 
 use super::{DAY, all, fires, pass, put, say, say_tagged, text};
 use remem_core::commitment::{EndedBy, State};
@@ -31,10 +31,10 @@ async fn a_promise_is_armed_off_the_path_of_the_writer_and_fires_once() {
     node.at(2 * DAY);
     assert_eq!(pass(&node, "fire").await.changed, 1);
     assert_eq!(pass(&node, "fire").await.changed, 0);
-    let told = node.events("commitment.fired").await;
-    assert_eq!(told.len(), 1);
-    assert!(told[0].run.is_none());
-    let payload = told[0].body.payload();
+    let events = node.events("commitment.fired").await;
+    assert_eq!(events.len(), 1);
+    assert!(events[0].run.is_none());
+    let payload = events[0].body.payload();
     assert_eq!(
         payload,
         json!({"commitmentId": one.id, "memoryRef": "m", "memoryId": id, "condition": "time"}),
@@ -161,8 +161,8 @@ async fn a_memory_decides_what_becomes_of_promises() {
     assert!(matches!(bad, Err(EngineError::Rejected(r)) if r.field() == Some("zone")));
 }
 
-/// The node that took the entry died: another one reads it after its instant, and is late rather
-/// than silent.
+/// The node that was to read the entry has crashed: another one reads it after its instant, and the
+/// commitment fires late instead of never.
 #[tokio::test]
 async fn what_is_read_late_fires_late_unless_that_is_long_ago() {
     let node = TestEnv::new().await.host().await;

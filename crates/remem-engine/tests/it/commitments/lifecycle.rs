@@ -63,7 +63,7 @@ async fn what_expired_promises_nothing() {
     assert_eq!(fires(&node).await, 0);
 }
 
-/// What is not true any more promises nothing, and is not looked at again and again.
+/// A commitment whose source is no longer true ends, and is not processed again and again.
 #[tokio::test]
 async fn a_commitment_ends_when_its_source_is_not_true_any_more() {
     let node = TestEnv::new().await.host().await;
@@ -94,12 +94,12 @@ async fn a_commitment_ends_when_its_source_is_not_true_any_more() {
         assert_eq!(all(&node).await[0].commitment.state, state);
     }
     node.at(2 * DAY);
-    let told = node
+    let observed = node
         .engine
         .observe(&node.caller, "m", "the build is green", true)
         .await
         .unwrap();
-    assert!(told.fired.is_empty());
+    assert!(observed.fired.is_empty());
     pass(&node, "fire").await;
     assert_eq!(
         pass(&node, "fire").await.examined,
@@ -140,7 +140,7 @@ async fn a_commitment_is_explained_by_words_of_redacted_memory() {
     assert!(when.contains("tomorrow"), "{when}");
 }
 
-/// Taking a late secret out of a record must not disarm it.
+/// Redacting a late secret from a record must not disarm it.
 #[tokio::test]
 async fn a_commitment_stays_armed_when_its_record_is_held_against_new_rules() {
     let env = TestEnv::new().await;
@@ -295,8 +295,8 @@ async fn a_key_that_may_write_needs_no_right_to_read() {
         .await
         .unwrap()
         .info;
-    let told = node.engine.explain(&writer, made.clone()).await.unwrap();
-    assert!(told.entry.is_none() && told.words.is_none());
+    let explained = node.engine.explain(&writer, made.clone()).await.unwrap();
+    assert!(explained.entry.is_none() && explained.words.is_none());
     node.engine
         .change_commitment(&writer, &made.id, Changed::Cancel)
         .await

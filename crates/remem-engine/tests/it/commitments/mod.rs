@@ -1,4 +1,5 @@
-//! Commitments: from a promise in a text, or one made by hand, to the single event that fires it.
+//! Commitments: from a text in which they are recognised, or a request that creates them, to the
+//! single event when they fire.
 
 mod concurrency;
 mod delivery;

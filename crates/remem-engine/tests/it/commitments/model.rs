@@ -1,6 +1,6 @@
-//! Random days of two engines against a simple model of what may fire: texts are written and
-//! deleted, promises read, confirmed, put off and taken back, facts seen, and the clock jumps.
-//! After every step, exactly what the model says has fired.
+//! Random sequences of operations by two engines, compared with a simple model of what may fire:
+//! texts are written and deleted; commitments recognised, confirmed, snoozed and cancelled; facts
+//! observed; and the clock jumps. After every step, exactly what the model expects has fired.
 
 use remem_core::commitment::State;
 use remem_core::{Draft, EventBody, RecordKind, Seq, Timestamp};
@@ -13,27 +13,27 @@ use std::collections::BTreeMap;
 const STEPS: u64 = 70;
 const MEMORY: &str = "m";
 const MINUTE: i64 = 60_000;
-/// What was promised for an instant further back is not armed any more.
+/// How late a commitment may still be armed.
 const LATE: i64 = 60 * MINUTE;
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Kind {
-    /// At this instant.
+    /// At this instant, in milliseconds.
     Once(i64),
-    /// After this distance, again and again, from this instant on.
+    /// Recurring with this interval, counted from this instant.
     Every(i64, i64),
-    /// When the thing of this number is delivered.
+    /// When the item with this number is delivered.
     Predicate(u64),
 }
 
-/// What the model knows of one promise.
+/// A commitment as the model expects it.
 #[derive(Clone, Debug)]
 struct One {
     source: String,
     kind: Kind,
     trusted: bool,
     written_at: i64,
-    /// As it must stand; `None` before it was read, and once its text is gone.
+    /// The expected state; `None` before it was recognised, and once its text is deleted.
     state: Option<State>,
     read: bool,
     deleted: bool,
@@ -101,7 +101,7 @@ impl One {
         }
     }
 
-    /// Whether it can be done.
+    /// Whether the operation succeeds.
     fn change(&mut self, change: Changed, now: i64) -> bool {
         let may = match change {
             Changed::Cancel => self.is_open(),
@@ -362,15 +362,15 @@ impl Day {
         }
     }
 
-    /// What the log and the notes tell is what the model says, and how each stands.
+    /// Compares the log, the firing records and the states with the model.
     async fn check(&self, story: &str) {
         let host = &self.hosts[0];
         let store = &self.hosts[0].env.faults.inner();
-        let (mut told, mut noted): (BTreeMap<String, usize>, BTreeMap<String, Vec<String>>) =
+        let (mut fired, mut recorded): (BTreeMap<String, usize>, BTreeMap<String, Vec<String>>) =
             Default::default();
         for event in store.events(host.tenant(), Seq(0), 100_000).await.unwrap() {
             if let EventBody::CommitmentFired(fired) = event.body {
-                *told.entry(fired.memory_id.unwrap()).or_default() += 1;
+                *fired.entry(fired.memory_id.unwrap()).or_default() += 1;
             }
         }
         for note in store
@@ -379,14 +379,14 @@ impl Day {
             .unwrap()
         {
             let (id, instant) = note.key.split_once('/').unwrap();
-            noted
+            recorded
                 .entry(id.to_owned())
                 .or_default()
                 .push(instant.to_owned());
         }
         for one in &self.ones {
             assert_eq!(
-                told.remove(&one.source).unwrap_or(0),
+                fired.remove(&one.source).unwrap_or(0),
                 one.fired.len(),
                 "{story}: {one:?}"
             );
@@ -394,7 +394,7 @@ impl Day {
             let mut expected = one.fired.clone();
             expected.sort();
             assert_eq!(
-                noted.remove(id).unwrap_or_default(),
+                recorded.remove(id).unwrap_or_default(),
                 expected,
                 "{story}: {one:?}"
             );
@@ -412,7 +412,7 @@ impl Day {
             );
         }
         assert!(
-            told.is_empty() && noted.is_empty(),
+            fired.is_empty() && recorded.is_empty(),
             "{story}: nothing else fired"
         );
     }
@@ -420,7 +420,7 @@ impl Day {
 
 #[tokio::test]
 async fn exactly_what_may_fire_fires() {
-    // A database for every day takes its time.
+    // Fewer cases, because each opens a database.
     let days = if is_postgres() {
         cases(3, 6)
     } else {

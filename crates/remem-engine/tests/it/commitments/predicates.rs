@@ -1,4 +1,4 @@
-//! Commitments that wait for a state: facts, observations and heartbeats make predicates come true.
+//! Commitments that wait for a predicate: facts, observations and heartbeats make it true.
 
 use super::{all, fires, pass, put, say, say_tagged, text};
 use remem_core::Rejection;
@@ -109,8 +109,8 @@ async fn a_heartbeat_tells_of_changes_alone() {
     assert_eq!(node.events("heartbeat.evaluated").await.len(), 3);
 }
 
-/// One page of the log holds the promise and what it waited for: the order of the log decides, not
-/// that of the pages.
+/// One page of the log holds both the commitment and the fact it waited for: the order of the log
+/// decides, not that of the pages.
 #[tokio::test]
 async fn a_fact_that_follows_its_promise_closely_is_not_lost() {
     let node = TestEnv::new().await.host().await;

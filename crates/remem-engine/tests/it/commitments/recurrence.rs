@@ -1,4 +1,4 @@
-//! Commitments that come again: recurring ones, and the same promise after an earlier one ended.
+//! Repeated commitments: recurring ones, and the same commitment after an earlier one has ended.
 
 use super::{all, awaiting, fires, pass, put, say, text};
 use remem_core::commitment::{EndedBy, State};
@@ -49,7 +49,8 @@ async fn recurring_ones_go_on_and_missed_ticks_become_one() {
     assert_eq!(fires(&node).await, 2);
 }
 
-/// The notes of the first life outlive it; they must not be taken for those of the second.
+/// The firing records of the earlier commitment are still there; they must not count for the new
+/// one.
 #[tokio::test]
 async fn what_is_promised_again_after_its_text_went_fires_again() {
     let node = TestEnv::new().await.host().await;
@@ -100,8 +101,8 @@ async fn what_is_made_again_by_hand_after_it_fired_fires_again() {
     }
 }
 
-/// A process with a clock that is behind can set one to an instant for which it has fired. On
-/// SQLite alone: on PostgreSQL the clock is the database's.
+/// A process whose clock is behind can snooze a commitment to an instant for which it has fired. On
+/// SQLite only: on PostgreSQL the clock is the database's.
 #[tokio::test]
 async fn an_instant_that_was_fired_for_is_passed_over() {
     let ahead = TestEnv::sqlite();
@@ -152,8 +153,8 @@ async fn an_instant_that_was_fired_for_is_passed_over() {
     );
 }
 
-/// Fires are named by how often the predicate has come true: a commitment that follows another must
-/// not begin at one again.
+/// Firings of a predicate are numbered: a commitment that follows another must not begin at one
+/// again.
 #[tokio::test]
 async fn the_same_promise_can_be_made_again_once_it_was_kept() {
     let node = TestEnv::new().await.host().await;

@@ -1,4 +1,4 @@
-//! Jobs whose work does what a test says, page by page.
+//! Jobs whose work is scripted by a test, page by page.
 
 use remem_core::Draft;
 use remem_engine::jobs::{Job, JobInfo, JobQuery, WorkError, WorkFuture, WorkReport};
@@ -11,17 +11,17 @@ use std::sync::Arc;
 
 pub const PAGES: u64 = 10;
 
-/// What tests of jobs do with a host.
+/// Operations of a host in tests of jobs.
 pub trait ScriptedJobs {
-    /// Writes something.
+    /// Writes an arbitrary entry.
     async fn put_any(&self, memory: &str);
-    /// Asks for a job.
+    /// Starts a job for a memory.
     async fn start(&self, memory: Option<&str>) -> JobInfo;
-    /// Does the jobs that wait, by the work that the test says.
+    /// Runs the queued jobs with the scripted work.
     async fn work_scripted(&self) -> Result<PassReport, EngineError>;
-    /// One job.
+    /// Reads one job by its id.
     async fn job(&self, id: &str) -> JobInfo;
-    /// All jobs.
+    /// Lists all jobs of the tenant.
     async fn jobs(&self) -> Vec<JobInfo>;
 }
 
@@ -83,8 +83,8 @@ thread_local! {
     static STEP: RefCell<Option<Step>> = const { RefCell::new(None) };
 }
 
-/// What happens on each page of the work, given the memory and the page. A test has its thread for
-/// itself.
+/// The script for each page of the work, given the memory and the page. Every test has a thread of
+/// its own.
 pub fn on_page(step: impl Fn(String, u64) -> StepFuture + Send + Sync + 'static) {
     STEP.with(|place| *place.borrow_mut() = Some(Arc::new(step)));
 }
@@ -105,8 +105,8 @@ fn scripted<'a>(_: &'a Engine, job: &'a Job<'a>) -> WorkFuture<'a> {
     })
 }
 
-/// A pass over memories whose work is the test's. It has the name of a real one, so that its jobs
-/// are known.
+/// A pass over memories with scripted work. It has the name of a real one, so that its jobs can be
+/// read.
 pub static SCRIPTED: Pass = Pass {
     name: "compact",
     doc: "",

@@ -1,4 +1,4 @@
-//! The approval gate: how many votes, whose, for which revision, and until when.
+//! The approval gate: how many votes, by whom, for which revision, and until when.
 
 use super::{World, code, engine_over, key, template};
 use remem_core::proposal::{Kind, State};
@@ -20,7 +20,7 @@ async fn a_gate_takes_as_many_as_it_says_and_none_of_them_twice() {
         "proposal_gate_closed",
         "nobody has asked yet"
     );
-    // Who wrote it may ask, and that is all.
+    // The author may request approval, and nothing more.
     assert!(
         matches!(world.apply(&world.ann, &id).await.unwrap(), Applied::Waiting(_, gate) if gate.votes.is_empty())
     );
@@ -168,7 +168,7 @@ async fn what_nobody_decides_about_in_time_is_rejected() {
         (0, State::Draft)
     );
     world.at(timeout);
-    // Late is late, whether or not the pass was there.
+    // A late vote does not count, whether or not the pass has run.
     assert_eq!(
         code(world.apply(&world.cid, &id).await),
         "proposal_gate_closed"

@@ -1,4 +1,4 @@
-//! Who may do what with a proposal: scopes, rights and roles.
+//! Who may do what with a proposal: scopes and roles.
 
 use super::{World, code, key, template};
 use remem_core::proposal::{Kind, State};

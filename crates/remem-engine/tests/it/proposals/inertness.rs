@@ -1,4 +1,4 @@
-//! A proposal that was not applied changes nothing.
+//! A proposal that was not applied has no effect.
 
 use super::{
     agents, automation, chain, engine_over, has_ended, key, of_each_kind, submit, template,
@@ -14,12 +14,12 @@ use serde_json::{Value, json};
 use std::sync::Arc;
 use tokio::sync::watch;
 
-/// Everything that a host does and shows that a proposal could have an influence on.
+/// Everything that a host does and shows which a proposal could influence.
 async fn behaviour(meddle: impl AsyncFn(&Engine, &Caller)) -> Vec<String> {
     let env = TestEnv::new().await;
     let engine = engine_over(&env, Settings::default(), Arc::default());
     let caller = key(&engine, "ann", &Permission::ALL).await;
-    // Proposals take their names from elsewhere, so that those of runs stay comparable.
+    // Proposals use another source of ids, so that those of runs stay comparable.
     let reviewer = engine_over(&env, Settings::default(), Arc::default());
     let prompt = submit(
         &reviewer,

@@ -1,4 +1,4 @@
-//! What applying a proposal installs: exactly the bytes that were reviewed, once.
+//! Applying a proposal installs exactly the bytes that were reviewed, once.
 
 use super::{World, agents, automation, chain, code, key, of_each_kind, start, template, workflow};
 use remem_core::proposal::{Kind, State};
@@ -77,8 +77,8 @@ async fn what_is_installed_are_the_bytes_that_were_reviewed() {
 
 #[tokio::test]
 async fn numbers_are_installed_as_they_were_written() {
-    // 1.0 and 1 are the same number and not the same bytes; a large one does not survive every way
-    // of reading it.
+    // 1.0 and 1 are the same number but not the same bytes; a large number does not survive every
+    // parser.
     let world = World::direct().await;
     let artifact = json!({"automationId": "a", "schedule": {"every": "P1D"}, "workflowId": "w", "inputs": {"z": 1.0, "y": 18_446_744_073_709_551_615u64, "x": 1e300}});
     let id = world.submit(Kind::Automation, artifact).await;
@@ -217,7 +217,7 @@ async fn a_name_that_is_taken_is_not_taken_over() {
         .await
         .unwrap();
     world.apply(&world.bob, &id).await.unwrap();
-    // The same name again, from another proposal: only once what is there was removed.
+    // Another proposal may use the same name only after what was installed is removed.
     let other = world
         .submit(Kind::WorkflowChainPack, chain("weekly", "proposed again"))
         .await;

@@ -1,4 +1,4 @@
-//! The states of a proposal, its list, its limits and its refusals.
+//! The states of a proposal, its list, its limits and its errors.
 
 use super::{World, code, engine_over, key, of_each_kind, template};
 use remem_core::Permission;

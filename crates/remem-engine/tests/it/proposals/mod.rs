@@ -1,5 +1,5 @@
-//! Proposals: what is applied is what was reviewed, by who may, once; what is not applied has no
-//! effect at all.
+//! Proposals: what is applied is what was reviewed, by a principal with the right, once; what is
+//! not applied has no effect.
 
 mod approval;
 mod authority;
@@ -24,11 +24,11 @@ use std::sync::Arc;
 struct World {
     env: TestEnv,
     engine: Arc<Engine>,
-    /// Submits.
+    /// The principal that submits proposals.
     ann: Caller,
-    /// Reviews.
+    /// A principal that reviews proposals.
     bob: Caller,
-    /// Reviews, too.
+    /// A second principal that reviews proposals.
     cid: Caller,
 }
 

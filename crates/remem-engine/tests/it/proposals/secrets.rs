@@ -1,4 +1,4 @@
-//! Secrets in proposals.
+//! Secrets that occur in proposals.
 
 use super::{World, code, template};
 use remem_core::RecordKind;
@@ -49,7 +49,8 @@ async fn a_secret_never_comes_in_and_one_that_comes_to_light_keeps_a_proposal_ou
         world.records(RecordKind::Prompt).await.is_empty()
             && world.records(RecordKind::Installed).await.is_empty()
     );
-    // The rescan takes the bytes off the disk; the hash stays, and the proposal stays shut.
+    // The rescan removes the bytes from the disk; the hash stays, and the proposal cannot be
+    // applied.
     world
         .engine
         .run_pass(

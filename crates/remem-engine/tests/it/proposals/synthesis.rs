@@ -1,4 +1,4 @@
-//! The pass `propose`: drafts from runs and traces.
+//! The pass `propose`: drafts from runs and tool traces.
 
 use super::{World, chain, start, workflow};
 use remem_core::RecordKind;
@@ -10,7 +10,7 @@ use remem_engine::runs::NewRun;
 use serde_json::Map;
 use tokio::sync::watch;
 
-/// The same workflow at the same time of day, on so many days; and an agent that uses its tools in
+/// The same workflow at the same time of day on several days, and an agent that uses its tools in
 /// the same order.
 async fn live(world: &World, days: i64) {
     let (_stop, stopping) = watch::channel(false);
@@ -75,7 +75,7 @@ async fn what_is_done_again_and_again_becomes_a_draft_and_once() {
         0,
         "a second time there is nothing new"
     );
-    // Turned down, revised, put away or applied: it does not come back.
+    // Rejected, revised, archived or applied: it is not proposed again.
     let engine = &world.engine;
     let ann = &world.ann;
     engine

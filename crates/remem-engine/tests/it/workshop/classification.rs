@@ -1,4 +1,4 @@
-//! Tiers, cells and profiles: which kinds of entries a workshop takes, and what the schema refuses.
+//! Tiers, kinds and profiles: which entries a workshop memory accepts, and what is refused.
 
 use super::{RULE, Shop, in_world, rejected, said, turn};
 use remem_core::profile::DAY_MS;
@@ -72,7 +72,7 @@ async fn d03_only_the_six_cells_are_produced() {
             );
         }
     }
-    // What a caller does not classify is classified, and a transcript is kept with its session.
+    // A draft without classification is classified, and a transcript stays in its session.
     let talk = shop
         .tell("User: could you start the distillation?\nAgent: it is running.")
         .await;
@@ -171,7 +171,7 @@ async fn d12_the_primitives_are_declared_per_kind_of_agent() {
     )
     .await;
     shop.rule("w1").await;
-    // Transient tiers inherit the lifecycle of what encloses them, which is a value of the profile.
+    // Transient tiers inherit the retention of what encloses them, which is a value of the profile.
     shop.put(
         "~/notes",
         turn("t1", "operator", None, "Always write notes in English."),
@@ -191,7 +191,7 @@ async fn d12_the_primitives_are_declared_per_kind_of_agent() {
             .any(|text| text.contains("ada@example.com")),
         "this kind masks nothing"
     );
-    // The guard's threshold is no value of any profile; the world is.
+    // The threshold for restating rules is not a value of any profile; the world is.
     let copy = Draft {
         typology: Typology::Semantic,
         content: RULE.into(),
@@ -202,7 +202,7 @@ async fn d12_the_primitives_are_declared_per_kind_of_agent() {
         Rejection::ShadowsRule { .. }
     ));
     shop.put("other", copy).await.unwrap();
-    // No hard delete of what is persistent, or what an action rests on.
+    // Persistent entries, and those that an action refers to, are not physically deleted.
     let fact = shop
         .put("~/ops", said("Nadia's role is release manager."))
         .await

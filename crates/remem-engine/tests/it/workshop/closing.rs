@@ -1,4 +1,5 @@
-//! A session is closed by the rules of its tenant, and one that cannot be closed holds up no other.
+//! A session is closed by the rules of its tenant, and one that cannot be closed does not hold up
+//! others.
 
 use super::{Shop, a_week, caller, turn};
 use remem_core::profile::DAY_MS;
@@ -12,7 +13,7 @@ use remem_store::{StoreError, Tie};
 use remem_testkit::TestEnv;
 use std::sync::Arc;
 
-/// Something that an operator said in a session: it outlasts it.
+/// A statement by the operator in a session, which is promoted when the session ends.
 fn claim(text: &str) -> Draft {
     let mut draft = Draft {
         content: text.to_owned(),
@@ -59,7 +60,7 @@ async fn a_session_is_closed_by_the_limits_and_shapes_of_its_tenant() {
 #[tokio::test]
 async fn a_session_that_cannot_be_closed_holds_up_no_other() {
     let shop = Shop::open().await;
-    // Sixty sessions that cannot be read, older than the one of the workshop.
+    // Sixty unreadable sessions, older than the one of the workshop memory.
     let tenant = shop.ada.tenant();
     shop.put("~/first", turn("mon", "operator", None, "Hello."))
         .await

@@ -1,4 +1,4 @@
-//! What a session leaves behind: patterns of episodes, and claims that were corroborated.
+//! What a session promotes when it ends: patterns of episodes, and corroborated claims.
 
 use super::{Shop, a_week, by, procedural};
 use remem_core::{Draft, Evidence, Tier, Trust, Typology};
@@ -7,7 +7,7 @@ use remem_engine::sessions::State;
 #[tokio::test]
 async fn d07_episodes_compound_and_claims_need_corroboration() {
     let shop = Shop::open().await;
-    // Procedures are written where they last.
+    // Procedures are stored as persistent entries.
     let habit = shop
         .tell("Always use the staging world for experiments.")
         .await;
@@ -102,7 +102,7 @@ async fn inv_60_compounding_again_makes_nothing_new() {
     a_week(&shop).await;
     shop.engine.close_session(&shop.ada, "~/ops").await.unwrap();
     let before: Vec<(String, String)> = kept(&shop).await;
-    // The same week once more: what is known is known.
+    // The same week again: patterns that are known are not stored again.
     a_week(&shop).await;
     shop.engine.close_session(&shop.ada, "~/ops").await.unwrap();
     assert_eq!(kept(&shop).await, before);

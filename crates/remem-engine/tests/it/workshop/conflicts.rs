@@ -1,4 +1,4 @@
-//! Answers to the same question: which one holds, until when, and what becomes of the others.
+//! Entries of the same slot: which one holds, until when, and the state of the others.
 
 use super::{Shop, by, said, turn};
 use remem_core::profile::DAY_MS;
@@ -40,24 +40,24 @@ async fn d08_conflicts_are_resolved_by_kind() {
         .history(&shop.ada, "~/ops", &slot)
         .await
         .unwrap();
-    let told: Vec<_> = history
+    let entries: Vec<_> = history
         .iter()
         .map(|a| (a.entry.content.as_str(), a.state.as_str()))
         .collect();
     assert_eq!(
-        told[1..],
+        entries[1..],
         [
             ("Nadia's role is release manager.", "invalidated"),
             ("Nadia's role is operations lead.", "live")
         ]
     );
     assert_eq!(history[1].replaced_by, Some(second.id.clone()));
-    // Said again: nothing new, and more evidence.
+    // A repeated statement adds evidence, but no entry.
     shop.at(2_000);
     let again = shop.tell("Nadia's role is operations lead.").await;
     assert_eq!(again.id, second.id);
     assert_ne!(again.id, first.id);
-    // Procedures: one at a time.
+    // A slot has one live procedure at a time.
     let tabs = shop.tell("Always format release notes as a table.").await;
     let list = shop.tell("Always format release notes as a list.").await;
     assert_eq!(tabs.facets.slot, list.facets.slot, "the same question");
@@ -66,12 +66,12 @@ async fn d08_conflicts_are_resolved_by_kind() {
         .history(&shop.ada, "~/ops", list.facets.slot.as_deref().unwrap())
         .await
         .unwrap();
-    let told: Vec<_> = history
+    let states: Vec<_> = history
         .iter()
         .map(|a| (a.state.as_str(), a.ended_at, a.replaced_by.clone()))
         .collect();
     assert_eq!(
-        told,
+        states,
         [
             (
                 "superseded",
@@ -81,7 +81,7 @@ async fn d08_conflicts_are_resolved_by_kind() {
             ("live", None, None)
         ]
     );
-    // Episodes accumulate.
+    // Episodes never replace each other.
     for _ in 0..2 {
         shop.put("~/ops", turn("t1", "operator", None, "the same words"))
             .await
@@ -95,7 +95,7 @@ async fn d08_conflicts_are_resolved_by_kind() {
             .count(),
         2
     );
-    // What nobody vouches for takes nobody's place.
+    // An untrusted entry replaces no other.
     shop.put(
         "~/ops",
         by(Trust::Untrusted, said("Nadia's role is intruder.")),

@@ -1,5 +1,5 @@
-//! The decisions of workshop memory, one test each (`docs/workshop.md` maps them to code), through
-//! the engine, on whichever store the run is for.
+//! The decisions about workshop memory, one test each (`docs/workshop.md` maps them to code),
+//! through the engine, on whichever store the tests use.
 
 mod classification;
 mod closing;
@@ -163,7 +163,7 @@ async fn caller(engine: &Engine, tenant: &str, user: &str) -> Caller {
     engine.authenticate(&key).await.unwrap()
 }
 
-/// As a caller says it who says nothing else.
+/// A draft of a caller who sets nothing but the text.
 fn said(text: &str) -> Draft {
     Draft {
         content: text.into(),
@@ -222,8 +222,8 @@ fn rejected(error: EngineError) -> Rejection {
     }
 }
 
-/// A week: three threads in which the same tools follow each other, and a preference that is stated
-/// once.
+/// A week of episodes: three threads in which the same tools follow each other, and a preference
+/// that is stated once.
 async fn a_week(shop: &Shop) {
     for (n, thread) in ["mon", "tue", "wed"].iter().enumerate() {
         shop.at(n as i64 * DAY_MS);

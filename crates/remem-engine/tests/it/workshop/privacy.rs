@@ -1,4 +1,5 @@
-//! Personal data and copies of other systems stay out, and what came from a source goes with it.
+//! Personal data and copies of other systems are not stored, and what came from a source is erased
+//! with it.
 
 use super::{Shop, by, rejected, said};
 use remem_core::{Draft, Rejection, Trust};
@@ -81,7 +82,7 @@ async fn what_came_from_a_source_goes_with_it() {
         .await
         .unwrap();
     assert!(shop.list("~/ops").await.is_empty());
-    // A tag says as much as the word.
+    // A tag counts as much as a word.
     let tagged = Draft {
         tags: vec!["source:untrusted".into()],
         ..by(Trust::Operator, said("Trust me."))

@@ -23,11 +23,11 @@ async fn d04_no_statement_restates_a_rule_of_its_world() {
             .await
             .unwrap();
     }
-    let told = Draft {
+    let draft = Draft {
         typology: Typology::Episodic,
         ..in_world(Typology::Episodic, Tier::Session, "w1", RULE)
     };
-    shop.put("~/ops", told).await.unwrap();
+    shop.put("~/ops", draft).await.unwrap();
     let short: String = RULE.chars().take(99).collect();
     shop.put(
         "~/ops",
@@ -57,8 +57,8 @@ async fn d04_no_statement_restates_a_rule_of_its_world() {
     .unwrap();
 }
 
-/// A rule that came after the claim: the claim is not promoted, and the session closes all the
-/// same.
+/// A rule that is newer than the claim: the claim is not promoted, and the session closes
+/// nevertheless.
 #[tokio::test]
 async fn a_promoted_rule_is_no_claim() {
     let shop = Shop::open().await;

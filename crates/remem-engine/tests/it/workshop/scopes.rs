@@ -1,4 +1,4 @@
-//! Who sees which workshop memory: one store for all agents, tenants apart, users apart.
+//! Who can see which workshop memory: one store for all agents, with tenants and users separated.
 
 use super::{RULE, Shop, caller, said, turn};
 use remem_engine::EngineError;

@@ -1,6 +1,6 @@
-//! The end of a session wherever a process stops: at every single call of the store, heard of or
-//! not. What outlasts the session, what ended and what the record says are those of a day on which
-//! nothing went wrong.
+//! Closing a session wherever a process stops: at every single call of the store, with or without
+//! the commit. What is promoted, what ends and what the record says equals a session that closed
+//! without a failure.
 
 use remem_core::{Draft, Facets, InteractionId, Tier, Trust, Typology};
 use remem_engine::recall::ListRequest;
@@ -11,8 +11,8 @@ use serde_json::json;
 
 const MEMORY: &str = "~/ops";
 
-/// Three threads with the same tools in a row, a stated preference, and a turn that an action rests
-/// on.
+/// Three threads with the same tools in a row, a stated preference, and a turn that an action
+/// refers to.
 async fn week(host: &TestHost) {
     for thread in ["mon", "tue", "wed"] {
         for (speaker, tool, text) in [
@@ -66,7 +66,7 @@ async fn turn(
 
 type Told = (Vec<(String, String)>, (u64, u64, u64), usize);
 
-/// What is left, what the record says, and how often its end was told.
+/// The live entries, the counts in the session's record, and the number of its closing events.
 async fn end(host: &TestHost) -> Told {
     let listed = host
         .engine
@@ -148,7 +148,7 @@ async fn wherever_a_process_dies_a_session_ends_once() {
     assert!(deaths > 20, "{deaths} deaths");
 }
 
-/// Several nodes that know of no lease close one session at once.
+/// Several nodes without leases close one session at once.
 #[tokio::test]
 async fn however_many_close_it_a_session_ends_once() {
     let env = TestEnv::sqlite();
@@ -165,11 +165,14 @@ async fn however_many_close_it_a_session_ends_once() {
     let done = futures_util::future::join_all(all).await;
     assert!(done.iter().any(Result::is_ok), "{done:?}");
     pass(&host).await.unwrap();
-    let (left, (promoted, ended, kept), told) = end(&host).await;
-    assert_eq!((left.len(), promoted, ended, kept, told), (3, 2, 10, 1, 1));
+    let (left, (promoted, ended, kept), closed_events) = end(&host).await;
+    assert_eq!(
+        (left.len(), promoted, ended, kept, closed_events),
+        (3, 2, 10, 1, 1)
+    );
 }
 
-/// The session is closed between the moment a put has read it and its commit.
+/// The session is closed between a put's reading it and its commit.
 #[tokio::test]
 async fn inv_57_what_comes_too_late_opens_the_next_session() {
     let env = TestEnv::sqlite();

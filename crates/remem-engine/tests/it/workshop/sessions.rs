@@ -1,4 +1,5 @@
-//! Sessions and threads: transient memory ends with its session, and a closed session stays closed.
+//! Sessions and threads: transient entries end with their session, and a closed session stays
+//! closed.
 
 use super::{Shop, a_week, procedural, turn};
 use remem_core::profile::DAY_MS;
@@ -37,12 +38,13 @@ async fn d09_transient_memory_ends_with_its_session() {
         )
         .await
         .unwrap();
-    // 30 days less a second later nothing has happened to it; the pass looks and finds it alive.
+    // One second before 30 idle days the session is still open; the pass checks it and leaves it
+    // so.
     shop.at(2 * DAY_MS + 30 * DAY_MS - 1_000);
     assert_eq!(shop.pass("sessions").await, 0);
     assert_eq!(open_session(&shop).await.session_id, first.session_id);
-    // The first thing after 30 idle days opens another one, and the old one is closed by exactly
-    // one pass.
+    // The first write after 30 idle days opens another session, and the old one is closed by
+    // exactly one pass.
     shop.at(2 * DAY_MS + 31 * DAY_MS);
     shop.put("~/ops", turn("later", "operator", None, "Good morning."))
         .await
@@ -73,7 +75,7 @@ async fn d09_transient_memory_ends_with_its_session() {
     );
     assert!(!procedural(&entries).is_empty());
     assert_eq!(shop.retained(RetentionState::Orphaned).await, 0, "inv_55");
-    // Nobody comes back: the nightly look ends it.
+    // Without a further write, the nightly check ends it.
     shop.at(2 * DAY_MS + 31 * DAY_MS + 30 * DAY_MS);
     assert_eq!(shop.pass("sessions").await, 1);
     assert!(

@@ -1,11 +1,11 @@
-//! Texts of statements that ceased to be true go when their own memory's profile says so.
+//! Texts of statements that ceased to be true are erased when their own memory's profile says so.
 
 use super::{Shop, said};
 use remem_core::profile::DAY_MS;
 use remem_core::{Draft, Facets, Profile, Profiles, Typology};
 use remem_testkit::NOON;
 
-/// A statement that was true until so many days ago.
+/// A statement that was true until this many days ago.
 fn ended(text: &str, days: i64) -> Draft {
     let facets = Facets {
         valid_at: Some(NOON.plus_ms(-(days + 1) * DAY_MS)),

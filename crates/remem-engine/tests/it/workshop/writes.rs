@@ -1,4 +1,4 @@
-//! Writes into a workshop can be repeated.
+//! Writes into a workshop memory can be repeated.
 
 use super::{Shop, said};
 

@@ -3,7 +3,7 @@
 //!
 //! Two hosts are made alike; on one of them Ada fills a memory of her own through every feature.
 //! Then Bob tries every operation of the OpenAPI document with the names of what is hers, on both,
-//! and gets the same bytes. An operation that stands in neither table fails the test.
+//! and gets the same bytes. An operation that is in neither table fails the test.
 
 use axum::body::Body;
 use axum::http::Request;
@@ -19,12 +19,12 @@ use tower::ServiceExt;
 
 const BASE: &str = "/v1/host/remembrancer";
 const OWN: &str = "~%2Fops";
-/// Stands in all that Ada writes, and in nothing else.
+/// A word that is in everything that Ada writes, and in nothing else.
 const CANARY: &str = "quetzal";
-/// Stands in nothing that Bob may see: how names of her memories begin.
+/// The start of the names of Ada's memories, which is in nothing that Bob may see.
 const HERS: &str = "~ada";
 
-/// What is Ada's, by the word that stands for it in a path or a body.
+/// The names and ids of Ada's data, by their placeholder in a path or a body.
 type Names = BTreeMap<&'static str, String>;
 
 /// Operations that Bob tries, and how: path and body. `{…}` is filled in with what is Ada's.
@@ -510,7 +510,7 @@ async fn fill(host: &TestServer, user: &str, word: &str) -> Names {
     .await;
     pass(host, "infer").await;
     pass(host, "fire").await;
-    // The heartbeat has seen the tag, and told the commitment.
+    // The heartbeat has seen the tag and reported it to the commitment.
     let fires = call(
         host,
         user,
@@ -663,7 +663,7 @@ async fn prepared() -> (TestServer, String) {
     (host, hook)
 }
 
-/// Lets the names that both hosts give go on from the same number.
+/// Makes both hosts continue their generated names from the same number.
 fn align(a: &TestServer, b: &TestServer) {
     let number = |host: &TestServer| {
         host.env
@@ -686,7 +686,7 @@ fn align(a: &TestServer, b: &TestServer) {
 }
 
 /// Positions, revisions and hashes count everything that happens in a tenant; what upkeep over the
-/// whole host did is told in numbers. Nothing else may differ.
+/// whole host did is reported in numbers. Nothing else may differ.
 fn plain(mut value: Value) -> Value {
     if value["over"] == "host"
         && let Some(map) = value.as_object_mut()
@@ -713,7 +713,7 @@ fn plain(mut value: Value) -> Value {
     }
 }
 
-/// All of an answer: status, headers, body.
+/// Renders a whole answer: status, headers, body.
 fn bytes(answer: &TestResponse) -> String {
     let counted = ["remem-revision", "content-length"];
     let mut headers: Vec<String> = answer
@@ -840,7 +840,7 @@ async fn stream_until(host: &TestServer, user: &str, last: &str) -> String {
     read
 }
 
-fn told(stream: &str) -> Vec<Value> {
+fn stream_events(stream: &str) -> Vec<Value> {
     let frames = stream
         .lines()
         .filter_map(|line| line.strip_prefix("data: "))
@@ -895,12 +895,12 @@ async fn everything_that_bob_tries_works_for_ada() {
     for (operation, ways) in TRIED {
         for how in *ways {
             let answer = attempt(&host, "ada", operation, *how, &names).await;
-            // What has ended cannot be stopped, a key stands for another request, and this host
-            // keeps no artifacts.
+            // A run that has ended cannot be cancelled, an idempotency key belongs to another
+            // request, and this host stores no artifacts.
             let fine = answer.status.is_success()
                 || answer.status == 409
                 || operation.contains("/artifacts/");
-            // The index tells of the tenant's memories, of which none is distilled here.
+            // The index lists the tenant's distilled memories, and there are none here.
             let absent = answer.status == 404 && operation.contains("/files/");
             assert!(
                 fine || absent,
@@ -1003,7 +1003,7 @@ async fn inv_10_bob_hears_of_nothing_that_is_adas_own() {
         "{}",
         heard[0]
     );
-    assert_eq!(told(&heard[0]), told(&heard[1]));
+    assert_eq!(stream_events(&heard[0]), stream_events(&heard[1]));
     let end = heard[0]
         .rsplit("id: ")
         .next()
@@ -1040,7 +1040,7 @@ async fn inv_10_bob_hears_of_nothing_that_is_adas_own() {
         }
         after = next;
     }
-    assert_eq!(paged, told(&heard[0]));
+    assert_eq!(paged, stream_events(&heard[0]));
     // What a run of hers writes to the tenant's memory is the tenant's: Bob hears of the entry, and
     // of no run.
     let nodes = json!([{"id": "own", "typeId": "core.identity", "config": {"memoryAction": "read", "memoryRef": "~/ops"}},

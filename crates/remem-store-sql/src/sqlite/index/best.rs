@@ -1,21 +1,22 @@
-//! Scored rows, handed out best first in portions: most searches need the first few only, and
-//! sorting the rest would cost more than finding them.
+//! Scored rows, returned best first in portions: most searches need the first few only, and sorting
+//! the rest would cost more than finding them.
 
-/// So many are put in order at once, at least: finding where they end takes a walk over all.
+/// The least number of rows to sort at once: to find the best of the rest takes a walk over all of
+/// it.
 const SORTED_MIN: usize = 512;
 
-/// Rows with their scores.
+/// Rows with their scores, sorted as far as needed.
 #[derive(Default)]
 pub(crate) struct Best {
     rows: Vec<(i64, i64)>,
-    /// How many are in order, and better than all after them.
+    /// The number of rows at the front that are in order, and better than all after them.
     sorted: usize,
-    /// How many of those were handed out.
+    /// The number of those that were returned.
     given: usize,
 }
 
 impl Best {
-    /// Of `(score, row)` pairs.
+    /// Takes unsorted pairs of score and row.
     pub fn of(rows: Vec<(i64, i64)>) -> Best {
         Best {
             rows,
@@ -24,7 +25,7 @@ impl Best {
         }
     }
 
-    /// The next best ones: by score, then the newer row. Empty at the end.
+    /// The next best rows: by score, then the newer row. Empty at the end.
     pub fn next(&mut self, count: usize) -> &[(i64, i64)] {
         if self.given + count > self.sorted {
             self.sort(count.max(SORTED_MIN));
@@ -34,7 +35,7 @@ impl Best {
         &self.rows[first..self.given]
     }
 
-    /// Puts the next ones in order, after what is so already.
+    /// Sorts the next `count` rows, after those that are in order.
     fn sort(&mut self, count: usize) {
         let rest = &mut self.rows[self.sorted..];
         let count = count.min(rest.len());

@@ -1,10 +1,10 @@
-//! The search index of one memory, in process memory: which entries hold which words, and their
-//! vectors.
+//! The search index of one memory, in process memory: for each word the entries that hold it, and
+//! the vectors.
 //!
-//! It is made from the database when a memory is first searched and reads on from there before
-//! every search, within the reader's own transaction, so it knows every commit that the reader
-//! knows. It holds rows and figures, no text. It decides nothing: what it brings up is read from
-//! the database again, under the conditions of every read.
+//! The index is built from the database when a memory is first searched and brought up to date
+//! before every search, within the reader's own transaction, so it includes every commit that the
+//! reader sees. It holds row ids and numbers, no text. It decides nothing: the rows that it
+//! proposes are read from the database again, under the conditions of every read.
 
 mod best;
 mod vectors;
@@ -18,18 +18,18 @@ use std::collections::HashSet;
 pub(super) use vectors::Vectors;
 pub(super) use words::{Matches, Words};
 
-/// The index of one memory.
+/// The search index of one memory.
 #[derive(Default)]
 pub(super) struct Index {
     words: Words,
     vectors: Vec<Vectors>,
-    /// The last row that it knows.
+    /// The last row of `entry` that is indexed.
     last_row: i64,
-    /// The last line of `unindexed` that it knows.
+    /// The last row of `unindexed` that is taken into account.
     last_change: i64,
 }
 
-/// Which memory an index is of.
+/// The memory that an index belongs to.
 #[derive(Clone, Copy)]
 pub(super) struct Memory<'a> {
     pub tenant: &'a TenantId,
@@ -37,7 +37,7 @@ pub(super) struct Memory<'a> {
 }
 
 impl Index {
-    /// Whether there is anything to read.
+    /// Whether the database has changes that the index does not include yet.
     pub fn is_behind(
         &self,
         db: &Connection,
@@ -70,7 +70,7 @@ impl Index {
         ])
     }
 
-    /// Reads on.
+    /// Reads the changes since the last time.
     pub fn catch_up(
         &mut self,
         db: &Connection,
@@ -93,9 +93,9 @@ impl Index {
         Ok(())
     }
 
-    /// What has changed or gone since. A text that changed is there again afterwards.
+    /// Removes rows that were erased or changed since. A changed text is indexed again at once.
     fn unlearn(&mut self, db: &Connection, memory: Memory<'_>) -> rusqlite::Result<()> {
-        // Lines are dropped after a while: whoever missed some begins anew.
+        // Old rows of `unindexed` are deleted: an index that missed some of them is rebuilt.
         let first: Option<i64> = db
             .query_row("SELECT min(n) FROM unindexed", [], |row| row.get(0))
             .optional()?
@@ -122,7 +122,7 @@ impl Index {
                 row.get(0)
             })?
             .collect::<rusqlite::Result<_>>()?;
-        let mut again =
+        let mut query_text =
             db.prepare_cached("SELECT content FROM entry WHERE row_id = ?1 AND tenant_id = ?2 AND scope_id = ?3 AND erased_at IS NULL")?;
         for row in changed.into_iter().filter(|row| *row <= self.last_row) {
             self.words.remove(row);
@@ -132,9 +132,9 @@ impl Index {
                     .iter_mut()
                     .for_each(|vectors| vectors.remove(row))
             );
-            let mut found = again.query(params![row, memory.tenant.as_str(), memory.scope])?;
-            if let Some(found) = found.next()? {
-                self.words.add(row, found.get_ref(0)?.as_str()?);
+            let mut texts = query_text.query(params![row, memory.tenant.as_str(), memory.scope])?;
+            if let Some(texts) = texts.next()? {
+                self.words.add(row, texts.get_ref(0)?.as_str()?);
             }
         }
         self.words.sweep();
@@ -142,6 +142,7 @@ impl Index {
         Ok(())
     }
 
+    /// Reads the vectors of a model that were added since.
     fn learn_vectors(
         &mut self,
         db: &Connection,
@@ -180,12 +181,12 @@ impl Index {
         self.words.matches(terms, only)
     }
 
-    /// What a row scores by words that were asked for, and by words that were meant.
+    /// The scores of a row: by the words of the query, and by spelling corrections.
     pub fn score(&self, matches: &Matches, row: i64) -> (f64, f64) {
         self.words.score(matches, row)
     }
 
-    /// The rows whose vectors lie nearest, best first.
+    /// The rows whose vectors are nearest, best first.
     pub fn by_direction(
         &self,
         db: &Connection,
@@ -204,12 +205,12 @@ impl Index {
         self.vectors.iter().find(|vectors| vectors.model == model)
     }
 
-    /// Lets go of the vectors of other models than these.
+    /// Drops the vectors of models other than these.
     pub fn discard(&mut self, keep: &[ModelId]) {
         self.vectors.retain(|vectors| keep.contains(&vectors.model));
     }
 
-    /// About how many bytes it takes.
+    /// The approximate size in bytes.
     pub fn bytes(&self) -> usize {
         self.words.bytes() + self.vectors.iter().map(Vectors::bytes).sum::<usize>()
     }

@@ -1,10 +1,10 @@
-//! The vectors of a memory, of one model.
+//! The vectors of one memory, made by one model.
 //!
-//! Up to `EXACT_MAX` of them are held as they are and every one is compared. Above, only the signs
+//! Up to `EXACT_MAX` vectors are held whole and every one is compared. Above that, only the signs
 //! of their components are held, one bit each: the nearest by signs are compared again by their
 //! whole vectors, read from the database. That finds all but a few in a hundred of the true nearest
 //! (`docs/recall.md` has the figures), needs an eighth of the memory, is built as fast as it is
-//! read, and an entry that goes is gone from it at once; a graph of neighbours has none of that.
+//! read, and a removed entry is gone from it at once; a graph of neighbours has none of that.
 
 use super::Best;
 use remem_core::embedding::{cosine_of, dot};
@@ -14,26 +14,26 @@ use rusqlite::{Connection, params};
 use simsimd::{BinarySimilarity, SpatialSimilarity};
 use std::collections::{HashMap, HashSet};
 
-/// Vectors that are compared one by one. Measured: 100,000 of 384 components take about 8 ms.
+/// Up to this many vectors are all compared. Measured: 100,000 of 384 components take about 8 ms.
 const EXACT_MAX: usize = 100_000;
-/// Of those that are nearest by signs, how many are compared by their whole vectors: for each that
-/// is wanted, and at least.
+/// The number of rows, nearest by signs, that are compared by their whole vectors: this many for
+/// each wanted row, and at least so many.
 const AGAIN: usize = 4;
 const AGAIN_MIN: usize = 600;
-/// From so many on the comparison of signs is shared, among so many threads.
+/// From this many vectors on the comparison of signs is divided among threads, up to so many.
 const SHARED_MIN: usize = 200_000;
 const THREADS_MAX: usize = 4;
-/// Apart like nothing that can be found.
+/// The distance of a removed vector: larger than any other.
 const FAR: u16 = u16::MAX;
-/// Marks a place whose entry is gone.
+/// The row id at the position of a removed entry.
 const GONE: i64 = i64::MIN;
-/// Cosines as whole numbers.
+/// Cosines are turned into whole numbers of this many parts.
 const PARTS: f64 = 1e9;
 
-/// Vectors of one model.
+/// The vectors of one model.
 pub(crate) struct Vectors {
     pub model: ModelId,
-    /// The last one that it knows.
+    /// The number of the last row of `vector` that is included.
     pub last: i64,
     dimensions: usize,
     rows: Vec<i64>,
@@ -41,7 +41,7 @@ pub(crate) struct Vectors {
     squares: Vec<i32>,
     places: HashMap<i64, u32>,
     signs: Vec<u8>,
-    /// Empty above `EXACT_MAX`.
+    /// The whole vectors; empty above `EXACT_MAX`.
     components: Vec<i8>,
     is_exact: bool,
     exact_max: usize,
@@ -64,7 +64,7 @@ impl Vectors {
         }
     }
 
-    /// The vector of a row; `number` tells where it is kept.
+    /// Adds the vector of a row; `number` is its key in the table `vector`.
     pub fn add(&mut self, number: i64, row: i64, bytes: &[u8]) {
         self.last = number;
         let Some(vector) = Embedding::from_bytes(bytes) else {
@@ -73,7 +73,7 @@ impl Vectors {
         if self.dimensions == 0 {
             self.dimensions = bytes.len();
         }
-        let Ok(place) = u32::try_from(self.rows.len()) else {
+        let Ok(position) = u32::try_from(self.rows.len()) else {
             return;
         };
         if bytes.len() != self.dimensions {
@@ -84,7 +84,7 @@ impl Vectors {
         self.rows.push(row);
         self.numbers.push(number);
         self.squares.push(dot(components, components));
-        self.places.insert(row, place);
+        self.places.insert(row, position);
         self.signs.extend(signs(components));
         if self.is_exact {
             self.components.extend_from_slice(components);
@@ -95,26 +95,26 @@ impl Vectors {
         }
     }
 
-    /// A row whose text is gone or has changed.
+    /// Removes the vector of a row whose text is erased or changed.
     pub fn remove(&mut self, row: i64) {
-        let Some(place) = self.places.remove(&row) else {
+        let Some(position) = self.places.remove(&row) else {
             return;
         };
-        let place = place as usize;
-        self.rows[place] = GONE;
-        // A vector tells nearly as much as its text.
+        let position = position as usize;
+        self.rows[position] = GONE;
+        // Zeroed, since a vector reveals nearly as much as its text.
         let width = self.dimensions.div_ceil(8);
         sabotage!(
             "a-vector-that-goes-stays-in-memory",
-            self.signs[place * width..(place + 1) * width].fill(0)
+            self.signs[position * width..(position + 1) * width].fill(0)
         );
         if self.is_exact {
-            self.components[place * self.dimensions..(place + 1) * self.dimensions].fill(0);
+            self.components[position * self.dimensions..(position + 1) * self.dimensions].fill(0);
         }
     }
 
-    /// The nearest rows, among `only` if that is given: all of them in order, or the nearest of
-    /// many.
+    /// The nearest rows, among `only` if that is given: all of them, or beyond `EXACT_MAX` the best
+    /// candidates by signs.
     pub fn nearest(
         &self,
         db: &Connection,
@@ -141,29 +141,35 @@ impl Vectors {
         }
     }
 
+    /// Scores rows by comparing whole vectors.
     fn exactly(&self, direction: &Embedding, only: Option<&[u32]>) -> Best {
         let looked_for = direction.components();
         let square = dot(looked_for, looked_for);
-        let score = |place: usize| {
+        let score = |position: usize| {
             let components =
-                &self.components[place * self.dimensions..(place + 1) * self.dimensions];
+                &self.components[position * self.dimensions..(position + 1) * self.dimensions];
             let product =
                 <i8 as SpatialSimilarity>::dot(looked_for, components).unwrap_or(0.0) as i32;
             (
-                parts(cosine_of(product, square, self.squares[place])),
-                self.rows[place],
+                parts(cosine_of(product, square, self.squares[position])),
+                self.rows[position],
             )
         };
         let scored = match only {
-            Some(places) => places.iter().map(|place| score(*place as usize)).collect(),
+            Some(places) => places
+                .iter()
+                .map(|position| score(*position as usize))
+                .collect(),
             None => (0..self.rows.len())
-                .filter(|place| self.rows[*place] != GONE)
+                .filter(|position| self.rows[*position] != GONE)
                 .map(score)
                 .collect(),
         };
         Best::of(scored)
     }
 
+    /// Selects candidates by their signs and compares those by their whole vectors from the
+    /// database.
     fn by_signs(
         &self,
         db: &Connection,
@@ -173,12 +179,12 @@ impl Vectors {
     ) -> rusqlite::Result<Best> {
         let looked_for: Vec<u8> = signs(direction.components()).collect();
         let wanted = (depth * AGAIN).max(AGAIN_MIN);
-        // In the order in which they lie in the database.
+        // In the order in which they are stored in the database.
         let near: Vec<u32> = match only {
             Some(places) => {
                 let apart: Vec<u16> = places
                     .iter()
-                    .map(|place| self.apart(*place as usize, &looked_for))
+                    .map(|position| self.apart(*position as usize, &looked_for))
                     .collect();
                 closest(&apart, wanted)
                     .into_iter()
@@ -189,28 +195,29 @@ impl Vectors {
         };
         let mut query = db.prepare_cached("SELECT bytes FROM vector WHERE n = ?1")?;
         let mut scored = Vec::with_capacity(near.len());
-        for place in near {
-            let place = place as usize;
-            let mut found = query.query(params![self.numbers[place]])?;
-            let Some(row) = found.next()? else { continue };
+        for position in near {
+            let position = position as usize;
+            let mut rows = query.query(params![self.numbers[position]])?;
+            let Some(row) = rows.next()? else { continue };
             if let Some(vector) = Embedding::from_bytes(row.get_ref(0)?.as_blob()?) {
-                scored.push((parts(direction.cosine(&vector)), self.rows[place]));
+                scored.push((parts(direction.cosine(&vector)), self.rows[position]));
             }
         }
         Ok(Best::of(scored))
     }
 
-    /// In how many components the signs of a place are others; `FAR` if its entry is gone.
-    fn apart(&self, place: usize, looked_for: &[u8]) -> u16 {
-        let own = &self.signs[place * looked_for.len()..(place + 1) * looked_for.len()];
-        if self.rows[place] == GONE {
+    /// The number of components whose signs differ; `REMOVED_DISTANCE` if the entry was removed.
+    fn apart(&self, position: usize, looked_for: &[u8]) -> u16 {
+        let own = &self.signs[position * looked_for.len()..(position + 1) * looked_for.len()];
+        if self.rows[position] == GONE {
             FAR
         } else {
             u8::hamming(own, looked_for).map_or(FAR, |apart| apart as u16)
         }
     }
 
-    /// A large memory is shared among a few threads: what counts is when the answer is there.
+    /// The number of threads: a large memory is divided among a few, because the time to the answer
+    /// counts.
     fn threads(&self) -> usize {
         let cores = || std::thread::available_parallelism().map_or(1, usize::from);
         if self.rows.len() < SHARED_MIN {
@@ -220,7 +227,7 @@ impl Vectors {
         }
     }
 
-    /// The same of every place.
+    /// The distances of all positions, computed by so many threads.
     fn all_apart(&self, looked_for: &[u8], threads: usize) -> Vec<u16> {
         let share = self.rows.len().div_ceil(threads).max(1);
         let mut apart = vec![FAR; self.rows.len()];
@@ -240,7 +247,7 @@ impl Vectors {
         apart
     }
 
-    /// About how many bytes it takes.
+    /// The approximate size in bytes.
     pub fn bytes(&self) -> usize {
         self.rows.capacity() * 20
             + self.places.capacity() * 16
@@ -253,7 +260,7 @@ fn parts(cosine: f64) -> i64 {
     (cosine * PARTS).round() as i64
 }
 
-/// One bit a component, set where it is positive.
+/// One bit for each component, set where it is positive.
 fn signs(components: &[i8]) -> impl Iterator<Item = u8> {
     components.chunks(8).map(|chunk| {
         chunk
@@ -263,22 +270,23 @@ fn signs(components: &[i8]) -> impl Iterator<Item = u8> {
     })
 }
 
-/// The places of so many that are the least apart, of equals the latest; in order. Distances are
-/// few whole numbers: counting them is faster than sorting a million.
-fn closest(apart: &[u16], wanted: usize) -> Vec<u32> {
+/// The positions of the `wanted` smallest distances, in order of position; of equal distances the
+/// latest positions. Distances are small whole numbers: counting them is faster than sorting a
+/// million.
+fn closest(distances: &[u16], wanted: usize) -> Vec<u32> {
     let mut counts = vec![
         0usize;
         usize::from(
-            apart
+            distances
                 .iter()
                 .copied()
-                .filter(|apart| *apart != FAR)
+                .filter(|distance| *distance != FAR)
                 .max()
                 .unwrap_or(0)
         ) + 1
     ];
-    for near in apart.iter().filter(|apart| **apart != FAR) {
-        counts[usize::from(*near)] += 1;
+    for distance in distances.iter().filter(|distance| **distance != FAR) {
+        counts[usize::from(*distance)] += 1;
     }
     let mut bound = 0u16;
     let mut left = wanted;
@@ -289,21 +297,21 @@ fn closest(apart: &[u16], wanted: usize) -> Vec<u32> {
         left -= count;
         bound += 1;
     }
-    let mut found = Vec::with_capacity(wanted.min(apart.len()));
-    for (place, near) in apart.iter().enumerate().rev() {
-        if *near > bound || *near == FAR {
+    let mut positions = Vec::with_capacity(wanted.min(distances.len()));
+    for (position, distance) in distances.iter().enumerate().rev() {
+        if *distance > bound || *distance == FAR {
             continue;
         }
-        if *near == bound {
+        if *distance == bound {
             if left == 0 {
                 continue;
             }
             left -= 1;
         }
-        found.push(place as u32);
+        positions.push(position as u32);
     }
-    found.reverse();
-    found
+    positions.reverse();
+    positions
 }
 
 #[cfg(test)]
@@ -317,7 +325,7 @@ mod tests {
         (*seed >> 40) as f32 / (1u64 << 23) as f32 - 1.0
     }
 
-    /// Directions around a few topics.
+    /// Directions scattered around a few topics.
     fn directions(count: usize) -> Vec<Embedding> {
         let mut seed = 9;
         let topics: Vec<Vec<f32>> = (0..20)
@@ -330,7 +338,7 @@ mod tests {
         (0..count).map(|n| one(n, &mut seed)).collect()
     }
 
-    fn kept(db: &Connection, exact_max: usize, directions: &[Embedding]) -> Vectors {
+    fn index_of(db: &Connection, exact_max: usize, directions: &[Embedding]) -> Vectors {
         db.execute_batch("CREATE TABLE vector (n INTEGER PRIMARY KEY, bytes BLOB)")
             .unwrap();
         let mut vectors = Vectors {
@@ -364,8 +372,8 @@ mod tests {
         let directions = directions(6_000);
         let exact_db = Connection::open_in_memory().unwrap();
         let signs_db = Connection::open_in_memory().unwrap();
-        let exact = kept(&exact_db, 10_000, &directions);
-        let signs = kept(&signs_db, 1_000, &directions);
+        let exact = index_of(&exact_db, 10_000, &directions);
+        let signs = index_of(&signs_db, 1_000, &directions);
         assert!(exact.is_exact && !signs.is_exact && signs.components.is_empty());
         let mut found = 0;
         for direction in directions.iter().step_by(150) {
@@ -395,7 +403,7 @@ mod tests {
         let directions = directions(40);
         for exact_max in [100, 5] {
             let db = Connection::open_in_memory().unwrap();
-            let mut vectors = kept(&db, exact_max, &directions);
+            let mut vectors = index_of(&db, exact_max, &directions);
             assert_eq!(ten(&vectors, &db, &directions[7])[0], 80);
             vectors.remove(80);
             assert!(!ten(&vectors, &db, &directions[7]).contains(&80));

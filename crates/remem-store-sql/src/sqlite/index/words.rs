@@ -1,18 +1,18 @@
-//! Which entries of a memory hold which words.
+//! The words of a memory: for each word the entries that hold it.
 
 use super::Best;
 use crate::{bm25, spelling, terms};
 use remem_core::sabotage;
 use std::collections::{HashMap, HashSet};
 
-/// Marks a place whose entry is gone.
+/// The row id at the position of a removed entry.
 const GONE: i64 = i64::MIN;
 
-/// The words of a memory.
+/// The index of the words of a memory.
 #[derive(Default)]
 pub(crate) struct Words {
     postings: HashMap<i64, Posting>,
-    /// The row at each place, and how many words it has.
+    /// The row id at each position, and its number of words.
     rows: Vec<i64>,
     lengths: Vec<u32>,
     places: HashMap<i64, u32>,
@@ -21,75 +21,75 @@ pub(crate) struct Words {
     gone: usize,
 }
 
-/// The places that hold a word, and how often each does.
+/// The positions of the entries that hold a word, and its count in each.
 #[derive(Default)]
 struct Posting {
     places: Vec<u32>,
     times: Vec<u16>,
 }
 
-/// The answer to a question for words.
+/// The result of a query for words.
 #[derive(Default)]
 pub(crate) struct Matches {
-    /// Scores in millionths.
+    /// The matching rows with their scores, in millionths.
     pub best: Best,
-    /// The same by place, for those that were found in another way: of words that were asked for,
-    /// and of those that were meant.
+    /// The scores by position, for rows that were found by their vectors: by the words of the
+    /// query, and by spelling corrections.
     scores: Vec<u32>,
     meant: Vec<u32>,
-    /// What an entry that holds every word again and again would come close to.
+    /// The score that an entry approaches that holds every word many times.
     pub ceiling: f64,
 }
 
 impl Words {
-    /// A row's text.
+    /// Adds the text of a row.
     pub fn add(&mut self, row: i64, text: &str) {
-        let Ok(place) = u32::try_from(self.rows.len()) else {
+        let Ok(position) = u32::try_from(self.rows.len()) else {
             return;
         };
         let words = terms::words(text);
         let length = u32::try_from(words.total).unwrap_or(0);
         for (word, times) in words.counts {
             let posting = self.postings.entry(word).or_default();
-            posting.places.push(place);
+            posting.places.push(position);
             posting.times.push(times.unsigned_abs());
         }
         self.rows.push(row);
         self.lengths.push(length);
-        self.places.insert(row, place);
+        self.places.insert(row, position);
         self.documents += 1;
         self.words += u64::from(length);
     }
 
-    /// A row whose text is gone or has changed.
+    /// Removes a row whose text is erased or changed.
     pub fn remove(&mut self, row: i64) {
-        let Some(place) = self.places.remove(&row) else {
+        let Some(position) = self.places.remove(&row) else {
             return;
         };
-        let place = place as usize;
+        let position = position as usize;
         sabotage!("what-is-gone-counts-in-the-statistics", self.documents -= 1);
-        self.words -= u64::from(self.lengths[place]);
-        self.rows[place] = GONE;
+        self.words -= u64::from(self.lengths[position]);
+        self.rows[position] = GONE;
         self.gone += 1;
     }
 
-    /// Takes what is gone out of the lists, once it is worth a walk over all of them. Until then it
-    /// counts nowhere.
+    /// Removes deleted positions from the lists, once there are enough of them to be worth a walk
+    /// over all lists. Until then they count nowhere.
     pub fn sweep(&mut self) {
         if self.gone * 32 <= self.rows.len() {
             return;
         }
         let mut moved = Vec::with_capacity(self.rows.len());
-        let mut kept = 0u32;
+        let mut next_position = 0u32;
         for row in &self.rows {
-            moved.push(kept);
-            kept += u32::from(*row != GONE);
+            moved.push(next_position);
+            next_position += u32::from(*row != GONE);
         }
         for posting in self.postings.values_mut() {
-            let there = |place: &u32| self.rows[*place as usize] != GONE;
-            let mut keep = posting.places.iter().map(there);
+            let is_current = |place: &u32| self.rows[*place as usize] != GONE;
+            let mut keep = posting.places.iter().map(is_current);
             posting.times.retain(|_| keep.next().unwrap_or(false));
-            posting.places.retain(there);
+            posting.places.retain(is_current);
             posting
                 .places
                 .iter_mut()
@@ -97,8 +97,8 @@ impl Words {
         }
         self.postings
             .retain(|_, posting| !posting.places.is_empty());
-        let mut there = self.rows.iter().map(|row| *row != GONE);
-        self.lengths.retain(|_| there.next().unwrap_or(false));
+        let mut is_current = self.rows.iter().map(|row| *row != GONE);
+        self.lengths.retain(|_| is_current.next().unwrap_or(false));
         self.rows.retain(|row| *row != GONE);
         self.places
             .values_mut()
@@ -108,76 +108,76 @@ impl Words {
 
     /// The rows that hold one of these words, among `only` if that is given.
     pub fn matches(&self, terms: &[String], only: Option<&HashSet<i64>>) -> Matches {
-        let asked = terms::asked(terms);
+        let query_words = terms::asked(terms);
         let mut matches = Matches {
             scores: vec![0; self.rows.len()],
             ..Matches::default()
         };
-        let weights: Vec<f64> = asked
+        let weights: Vec<f64> = query_words
             .iter()
-            .map(|asked| self.count(asked.word, &mut matches.scores, |parts| parts))
+            .map(|word| self.count(word.word, &mut matches.scores, |parts| parts))
             .collect();
         matches.ceiling = bm25::best(weights.into_iter());
-        let held = |word: i64| {
+        let is_held = |word: i64| {
             self.postings
                 .get(&word)
                 .is_some_and(|posting| self.holding(posting) > 0)
         };
-        let meant = spelling::meant(&spelling::slips(&asked, held), held);
-        if !meant.is_empty() {
+        let corrections = spelling::meant(&spelling::slips(&query_words, is_held), is_held);
+        if !corrections.is_empty() {
             matches.meant = vec![0; self.rows.len()];
         }
-        for (word, alike) in meant {
+        for (word, alike) in corrections {
             self.count(word, &mut matches.meant, |parts| {
                 bm25::lessened(parts, alike as f64 / spelling::ALIKE)
             });
         }
         let wanted = |row: i64| row != GONE && only.is_none_or(|only| only.contains(&row));
-        let mut found = Vec::new();
-        for (place, asked) in matches.scores.iter().enumerate() {
-            let score = i64::from(*asked)
+        let mut scored = Vec::new();
+        for (position, exact) in matches.scores.iter().enumerate() {
+            let score = i64::from(*exact)
                 + matches
                     .meant
-                    .get(place)
-                    .map_or(0, |meant| i64::from(*meant));
-            if score > 0 && wanted(self.rows[place]) {
-                found.push((score, self.rows[place]));
+                    .get(position)
+                    .map_or(0, |corrected| i64::from(*corrected));
+            if score > 0 && wanted(self.rows[position]) {
+                scored.push((score, self.rows[position]));
             }
         }
-        matches.best = Best::of(found);
+        matches.best = Best::of(scored);
         matches
     }
 
-    /// Adds what a word counts in each entry that holds it, and answers how telling it is.
-    fn count(&self, word: i64, scores: &mut [u32], worth: impl Fn(f64) -> f64) -> f64 {
+    /// Adds the score of a word to each entry that holds it, and returns the weight of the word.
+    fn count(&self, word: i64, scores: &mut [u32], adjust: impl Fn(f64) -> f64) -> f64 {
         let posting = self.postings.get(&word);
         let weight = bm25::weight(
             self.documents,
             posting.map_or(0, |posting| self.holding(posting)),
         );
         let mean = self.words.max(1) as f64 / self.documents.max(1) as f64;
-        for (place, times) in posting
+        for (position, times) in posting
             .iter()
             .flat_map(|posting| posting.places.iter().zip(&posting.times))
         {
-            let place = *place as usize;
-            let added = worth(bm25::contribution(
+            let position = *position as usize;
+            let added = adjust(bm25::contribution(
                 weight,
                 f64::from(*times),
-                f64::from(self.lengths[place]),
+                f64::from(self.lengths[position]),
                 mean,
             ));
-            scores[place] = scores[place].saturating_add(added as u32);
+            scores[position] = scores[position].saturating_add(added as u32);
         }
         weight
     }
 
-    /// The score of a row, in ones: by words that were asked for, and by words that were meant.
+    /// The score of a row, in ones: by the words of the query, and by spelling corrections.
     pub fn score(&self, matches: &Matches, row: i64) -> (f64, f64) {
-        let place = self.places.get(&row).map(|place| *place as usize);
+        let position = self.places.get(&row).map(|position| *position as usize);
         let of = |scores: &Vec<u32>| {
-            place
-                .and_then(|place| scores.get(place))
+            position
+                .and_then(|position| scores.get(position))
                 .map_or(0.0, |score| f64::from(*score) / bm25::PARTS)
         };
         (of(&matches.scores), of(&matches.meant))
@@ -194,7 +194,7 @@ impl Words {
             .count() as u64
     }
 
-    /// About how many bytes it takes.
+    /// The approximate size in bytes.
     pub fn bytes(&self) -> usize {
         let postings: usize = self
             .postings
@@ -216,7 +216,7 @@ mod tests {
     use std::collections::BTreeMap;
 
     const VOCABULARY: [&str; 6] = ["falcon", "river", "invoice", "paid", "falcons", "Zürich"];
-    /// Asked for: the same, and slips of them.
+    /// The words of queries: the same, and misspelt forms of them.
     const ASKED: [&str; 9] = [
         "falcon", "river", "invoice", "paid", "falcons", "zürich", "falcno", "rivers", "invoise",
     ];
@@ -234,7 +234,8 @@ mod tests {
     proptest! {
         #![proptest_config(proptest::test_runner::Config::with_cases(remem_testkit::cases(64, 256)))]
 
-        /// Whatever came and went, the index answers as one that was made of what is there.
+        /// An index that followed all changes gives the same results as one built from the texts
+        /// that are left.
         #[test]
         fn an_index_that_followed_is_like_one_made_anew(
             steps in prop::collection::vec((0i64..12, prop::collection::vec(0usize..6, 0..8)), 1..60),

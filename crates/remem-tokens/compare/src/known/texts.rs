@@ -114,7 +114,7 @@ pub const TEXTS: &[&str] = &[
     "............................................................!",
 ];
 
-/// What is repeated.
+/// Texts that are counted many times in a row.
 pub const UNITS: &[&str] = &[
     "x",
     "a",

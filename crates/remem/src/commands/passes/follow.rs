@@ -1,5 +1,5 @@
-//! Starting a job and watching it: against a server by asking how far it is, on a store of one's
-//! own by doing it as well.
+//! Starts a job and watches it: on a server by polling its progress, on a store that this process
+//! opened by also running it.
 
 use crate::cli::Global;
 use crate::commands::remote;
@@ -13,12 +13,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-const LOOK_EVERY: Duration = Duration::from_millis(200);
+const POLL_INTERVAL: Duration = Duration::from_millis(200);
 
-/// The door of everyday commands, and the engine behind it if it is in this process: nobody else
-/// carries jobs on then.
+/// The memory API for a command, and the engine behind it if that is in this process: then no other
+/// process may be running its jobs.
 pub struct Opened {
-    pub door: Arc<dyn Door>,
+    pub api: Arc<dyn Door>,
     local: Option<EngineDoor>,
 }
 
@@ -27,19 +27,19 @@ impl Opened {
         let config = config::load(global, None)?;
         if !global.local {
             return Ok(Opened {
-                door: remote(global, &config).await?,
+                api: remote(global, &config).await?,
                 local: None,
             });
         }
         let local = host::local_door(&config, global.local_tenant()).await?;
         Ok(Opened {
-            door: Arc::new(local.clone()),
+            api: Arc::new(local.clone()),
             local: Some(local),
         })
     }
 }
 
-/// Starts a job and, if wanted, waits for its end.
+/// Starts a job and, if `wait` is true, waits for its end.
 pub async fn start(
     global: &Global,
     opened: &Opened,
@@ -47,7 +47,7 @@ pub async fn start(
     run: PassRun,
     wait: bool,
 ) -> anyhow::Result<()> {
-    let PassRan::Started(job) = opened.door.run_pass(name, run, None).await? else {
+    let PassRan::Started(job) = opened.api.run_pass(name, run, None).await? else {
         bail!("{name} became no job")
     };
     if !wait {
@@ -58,7 +58,7 @@ pub async fn start(
         return Ok(());
     }
     let ended = AtomicBool::new(false);
-    let (job, ()) = tokio::join!(watch(opened, *job, &ended), carry(opened, name, &ended));
+    let (job, ()) = tokio::join!(watch(opened, *job, &ended), run_jobs(opened, name, &ended));
     let job = job?;
     if global.json {
         output::json(&job)?;
@@ -82,9 +82,9 @@ pub async fn start(
     }
 }
 
-/// Does the jobs that wait until the one that is watched has ended. Not cut off in the middle, or
-/// its lease would stay.
-async fn carry(opened: &Opened, name: &str, ended: &AtomicBool) {
+/// Runs the queued jobs of a pass until the watched one has ended, on an engine in this process. An
+/// activation is never cancelled in the middle, because its lease would stay taken.
+async fn run_jobs(opened: &Opened, name: &str, ended: &AtomicBool) {
     let (Some(local), Some(pass)) = (&opened.local, registry::find(name)) else {
         return;
     };
@@ -96,10 +96,12 @@ async fn carry(opened: &Opened, name: &str, ended: &AtomicBool) {
         {
             tracing::debug!(pass = name, %error, "not now");
         }
-        tokio::time::sleep(LOOK_EVERY).await;
+        tokio::time::sleep(POLL_INTERVAL).await;
     }
 }
 
+/// Shows the progress of a job until it has ended. Ctrl-C cancels the job, a second one stops
+/// watching.
 async fn watch(opened: &Opened, mut job: JobDoc, ended: &AtomicBool) -> anyhow::Result<JobDoc> {
     let bar = ProgressBar::new(0);
     if let Ok(style) = ProgressStyle::with_template("{spinner} {msg} [{bar:30}] {pos}/{len}") {
@@ -118,19 +120,19 @@ async fn watch(opened: &Opened, mut job: JobDoc, ended: &AtomicBool) -> anyhow::
             break Ok(job);
         }
         tokio::select! {
-            () = tokio::time::sleep(LOOK_EVERY) => {}
+            () = tokio::time::sleep(POLL_INTERVAL) => {}
             _ = tokio::signal::ctrl_c() => {
                 if cancelled {
                     break Err(anyhow::anyhow!("not waiting for {} any more", job.id));
                 }
                 cancelled = true;
                 bar.suspend(|| eprintln!("cancelling {}; press Ctrl-C again to leave it alone", job.id));
-                if let Err(error) = opened.door.cancel_job(&job.id).await {
+                if let Err(error) = opened.api.cancel_job(&job.id).await {
                     bar.suspend(|| eprintln!("{error}"));
                 }
             }
         }
-        match opened.door.job(&job.id).await {
+        match opened.api.job(&job.id).await {
             Ok(now) => job = now,
             Err(error) => break Err(error.into()),
         }

@@ -1,4 +1,4 @@
-//! `remem pass schedule`: shows schedules, sets one, takes one away.
+//! `remem pass schedule`: shows schedules, sets one or removes one.
 
 use super::options;
 use crate::cli::{Global, PassSchedule};
@@ -9,24 +9,24 @@ use std::sync::Arc;
 
 pub async fn run(
     global: &Global,
-    door: &Arc<dyn Door>,
+    api: &Arc<dyn Door>,
     command: &PassSchedule,
 ) -> anyhow::Result<()> {
     let Some(name) = &command.name else {
-        return show(global, door.schedules().await?);
+        return show(global, api.schedules().await?);
     };
     let query = ScheduleQuery {
         memory_ref: command.scope.clone(),
     };
     if command.off {
-        door.remove_schedule(name, query).await?;
+        api.remove_schedule(name, query).await?;
         if !global.json {
             println!("{name}: no schedule any more");
         }
         return Ok(());
     }
     let schedule = if command.every.is_none() && command.cron.is_none() {
-        door.schedule(name, query).await?
+        api.schedule(name, query).await?
     } else {
         let every = command.every.clone();
         let cron = command.cron.clone();
@@ -38,7 +38,7 @@ pub async fn run(
             options: options(&command.options)?,
             enabled: None,
         };
-        door.put_schedule(name, query, put).await?
+        api.put_schedule(name, query, put).await?
     };
     if global.json {
         return output::json(&schedule);

@@ -11,27 +11,27 @@ use tokio::net::{TcpListener, TcpStream};
 const KEY: &str = "key-of-the-vectors-93b1";
 const DIMENSIONS: usize = 8;
 
-/// What the server does with a question.
-enum Step {
+/// The behaviour of the test server for every request.
+enum ServerBehaviour {
     Answer(Vec<u8>),
-    /// One vector a text, made of the text, the last one first.
+    /// Returns one vector per text, computed from the text, the last one first.
     Vectors,
-    /// Never answers.
+    /// Accepts the request and never answers.
     Silence,
-    /// Sends for as long as somebody reads.
+    /// Sends bytes until the client closes the connection.
     Endless,
 }
 
-fn http(status: &str, headers: &str, body: &str) -> Step {
+fn http(status: &str, headers: &str, body: &str) -> ServerBehaviour {
     let head = format!(
         "HTTP/1.1 {status}\r\nContent-Length: {}\r\nConnection: close\r\n{headers}\r\n",
         body.len()
     );
-    Step::Answer(format!("{head}{body}").into_bytes())
+    ServerBehaviour::Answer(format!("{head}{body}").into_bytes())
 }
 
-/// An answer with these vectors, each with its place.
-fn vectors(of: &[(usize, Value)]) -> Step {
+/// A response with these vectors, each with its index.
+fn vectors(of: &[(usize, Value)]) -> ServerBehaviour {
     let data: Vec<Value> = of
         .iter()
         .map(|(index, vector)| json!({"object": "embedding", "index": index, "embedding": vector}))
@@ -71,9 +71,9 @@ async fn request_of(socket: &mut TcpStream) -> (String, Value) {
     }
 }
 
-type Asked = Mutex<Vec<(String, Value)>>;
+type ReceivedRequests = Mutex<Vec<(String, Value)>>;
 
-async fn serve(listener: TcpListener, step: Step, asked: &Asked) {
+async fn serve(listener: TcpListener, behaviour: ServerBehaviour, received: &ReceivedRequests) {
     loop {
         let (mut socket, _) = listener.accept().await.unwrap();
         let (head, body) = request_of(&mut socket).await;
@@ -83,7 +83,7 @@ async fn serve(listener: TcpListener, step: Step, asked: &Asked) {
             .iter()
             .map(|text| number(text.as_str().unwrap()))
             .collect();
-        asked
+        received
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
             .push((head, body));
@@ -93,10 +93,10 @@ async fn serve(listener: TcpListener, step: Step, asked: &Asked) {
             .rev()
             .map(|(index, number)| (index, json!(vector(*number))))
             .collect();
-        let bytes = match (&step, vectors(&made)) {
-            (Step::Answer(bytes), _) => bytes.clone(),
-            (Step::Vectors, Step::Answer(bytes)) => bytes,
-            (Step::Endless, _) => {
+        let bytes = match (&behaviour, vectors(&made)) {
+            (ServerBehaviour::Answer(bytes), _) => bytes.clone(),
+            (ServerBehaviour::Vectors, ServerBehaviour::Answer(bytes)) => bytes,
+            (ServerBehaviour::Endless, _) => {
                 let _ = socket
                     .write_all(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n")
                     .await;
@@ -111,7 +111,7 @@ async fn serve(listener: TcpListener, step: Step, asked: &Asked) {
     }
 }
 
-/// Everything that is logged on this thread, at the most talkative level.
+/// Everything that is logged on this thread, at the most verbose level.
 #[derive(Clone, Default)]
 struct Logs(Arc<Mutex<Vec<u8>>>);
 
@@ -138,9 +138,10 @@ fn settings(port: u16, timeout_ms: u64) -> config::Embedder {
     }
 }
 
-/// What came of one call with so many texts, and what the server was asked.
+/// Embeds that many texts in one call; returns the result and the requests that the server
+/// received.
 async fn call(
-    step: Option<Step>,
+    behaviour: Option<ServerBehaviour>,
     texts: usize,
     timeout_ms: u64,
 ) -> (Result<Vec<Embedding>, EmbedderError>, Vec<(String, Value)>) {
@@ -161,15 +162,15 @@ async fn call(
     };
     let model = RemoteModel::new("embedder", &config, config.base_url.as_ref().unwrap()).unwrap();
     let texts: Vec<String> = (0..texts).map(|n| format!("Ben likes fish {n}")).collect();
-    let asked = Asked::default();
-    let done = match step {
+    let received = ReceivedRequests::default();
+    let done = match behaviour {
         None => {
             drop(listener);
             model.embed(&texts).await
         }
-        Some(step) => tokio::select! {
+        Some(behaviour) => tokio::select! {
             done = model.embed(&texts) => done,
-            () = serve(listener, step, &asked) => unreachable!("the server goes on"),
+            () = serve(listener, behaviour, &received) => unreachable!("the server goes on"),
         },
     };
     let logged = String::from_utf8_lossy(&logs.0.lock().unwrap_or_else(PoisonError::into_inner))
@@ -180,7 +181,9 @@ async fn call(
     );
     (
         done,
-        asked.into_inner().unwrap_or_else(PoisonError::into_inner),
+        received
+            .into_inner()
+            .unwrap_or_else(PoisonError::into_inner),
     )
 }
 
@@ -193,17 +196,17 @@ async fn every_text_gets_its_own_vector_whatever_the_order_of_the_answer() {
         (64, vec![64]),
         (150, vec![64, 64, 22]),
     ] {
-        let (done, asked) = call(Some(Step::Vectors), texts, 10_000).await;
+        let (done, received) = call(Some(ServerBehaviour::Vectors), texts, 10_000).await;
         let expected: Vec<_> = (0..texts)
             .map(|n| Embedding::from_components(&vector(n)).unwrap())
             .collect();
         assert_eq!(done.unwrap(), expected, "{texts}");
-        let found: Vec<usize> = asked
+        let found: Vec<usize> = received
             .iter()
             .map(|(_, body)| body["input"].as_array().unwrap().len())
             .collect();
         assert_eq!(found, sizes);
-        for (head, body) in &asked {
+        for (head, body) in &received {
             assert!(
                 head.starts_with("POST /v1/embeddings HTTP/1.1\r\n"),
                 "{head}"
@@ -338,27 +341,32 @@ async fn whatever_else_the_server_does_is_no_vector() {
             EmbedderError::Malformed,
             1,
         ),
-        ("endless", Some(Step::Endless), EmbedderError::Malformed, 1),
+        (
+            "endless",
+            Some(ServerBehaviour::Endless),
+            EmbedderError::Malformed,
+            1,
+        ),
         (
             "cut off",
-            Some(Step::Answer(
+            Some(ServerBehaviour::Answer(
                 b"HTTP/1.1 200 OK\r\nContent-Length: 500\r\n\r\n{\"data\": [".to_vec(),
             )),
             EmbedderError::Unreachable,
             1,
         ),
     ];
-    for (case, step, why, connections) in rows {
-        let (done, asked) = call(step, 2, 20_000).await;
+    for (case, behaviour, why, connections) in rows {
+        let (done, received) = call(behaviour, 2, 20_000).await;
         assert_eq!(
-            (done.unwrap_err(), asked.len()),
+            (done.unwrap_err(), received.len()),
             (why, connections),
             "{case}"
         );
     }
-    let (done, asked) = call(Some(Step::Silence), 2, 300).await;
+    let (done, received) = call(Some(ServerBehaviour::Silence), 2, 300).await;
     assert_eq!(
-        (done.unwrap_err(), asked.len()),
+        (done.unwrap_err(), received.len()),
         (EmbedderError::Timeout, 1),
         "slow"
     );

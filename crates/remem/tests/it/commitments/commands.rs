@@ -1,5 +1,5 @@
-//! Promises of the real host: read out of what was put, told by the commands, fired at their time,
-//! and heard by a webhook.
+//! Commitments of the real host: recognised in stored texts, listed by the commands, fired at their
+//! time, and delivered to a webhook.
 
 use crate::common;
 use crate::common::Server;
@@ -15,7 +15,7 @@ fn text(value: &Value, name: &str) -> String {
     value[name].as_str().unwrap_or_default().to_owned()
 }
 
-/// The same through either door.
+/// The commands behave the same over HTTP and with --local.
 fn day(user: &User<'_>) {
     let made = user.json(&[
         "commitment",
@@ -171,7 +171,7 @@ fn wrong_input(user: &User<'_>) {
         .exits(4)
         .stderr;
     assert!(far.contains("schedule_horizon_exceeded"), "{far}");
-    for (arguments, code, told) in [
+    for (arguments, code, message) in [
         (
             vec!["commitment", "create", MEMORY, "Water the ferns"],
             4,
@@ -242,7 +242,11 @@ fn wrong_input(user: &User<'_>) {
         ),
     ] {
         let ran = user.run(&arguments).exits(code);
-        assert!(ran.stderr.contains(told), "{arguments:?}: {}", ran.stderr);
+        assert!(
+            ran.stderr.contains(message),
+            "{arguments:?}: {}",
+            ran.stderr
+        );
     }
 }
 
@@ -323,7 +327,7 @@ impl Drop for Receiver {
     }
 }
 
-/// From the sentence to the receiver: nobody runs a pass by hand.
+/// From the sentence to the webhook's receiver, without running a pass by hand.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_promise_is_kept_and_a_webhook_hears_of_it() {
     let Some(python) = std::env::var_os("REMEM_TEST_PYTHON") else {
@@ -374,7 +378,7 @@ async fn a_promise_is_kept_and_a_webhook_hears_of_it() {
         )
         .await;
     let line = tokio::task::spawn_blocking(move || lines.next().unwrap().unwrap());
-    let told: Value = serde_json::from_str(
+    let message: Value = serde_json::from_str(
         &tokio::time::timeout(Duration::from_secs(60), line)
             .await
             .expect("it arrives")
@@ -382,18 +386,18 @@ async fn a_promise_is_kept_and_a_webhook_hears_of_it() {
     )
     .unwrap();
     assert_eq!(
-        (&told["valid"], &told["type"]),
+        (&message["valid"], &message["type"]),
         (&json!(true), &json!("commitment.fired")),
-        "{told}"
+        "{message}"
     );
     assert_eq!(
         (
-            &told["body"]["workspaceId"],
-            &told["body"]["event"]["payload"]["memoryRef"]
+            &message["body"]["workspaceId"],
+            &message["body"]["event"]["payload"]["memoryRef"]
         ),
         (&json!("default"), &json!("m"))
     );
-    assert!(!told.to_string().contains("marigold"), "{told}");
+    assert!(!message.to_string().contains("marigold"), "{message}");
     let done = user.json(&["commitment", "list", "--state", "done"])["commitments"][0].clone();
     assert_eq!(
         (text(&done, "text"), done["fired"].as_u64()),

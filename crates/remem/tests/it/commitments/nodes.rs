@@ -14,7 +14,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use tempfile::TempDir;
 
 const NODES: usize = 3;
-/// Commitments of the first memory start a run each; those of the second only tell.
+/// Commitments of the first memory start a run each; those of the second only write an event.
 const MEMORIES: [&str; 2] = ["agent/acts", "agent/tells"];
 /// A pause that outlasts the lease of the pass, which is 3 seconds.
 const LONG_PAUSE: Duration = Duration::from_millis(3_600);
@@ -25,7 +25,7 @@ const SPREAD_MS: u64 = 20_000;
 const BLOWS: usize = 54;
 const PATIENCE: Duration = Duration::from_secs(300);
 
-/// How many commitments there are.
+/// Number of commitments of the test.
 fn count() -> usize {
     cases(200, 1_000) as usize
 }
@@ -43,9 +43,9 @@ struct Nodes {
     servers: Vec<Server>,
 }
 
-/// What was done to the nodes.
+/// Counts of the kills and pauses of nodes.
 #[derive(Debug, Default)]
-struct Blows {
+struct FaultCounts {
     kills: usize,
     pauses: usize,
     long_pauses: usize,
@@ -82,19 +82,19 @@ impl Nodes {
         )
     }
 
-    /// One blow to one node: each has the lease of the pass for a third of the time.
-    fn strike(&mut self, random: &mut Random, blows: &mut Blows) {
+    /// Kills or pauses one node: each has the lease of the pass for a third of the time.
+    fn strike(&mut self, random: &mut Random, faults: &mut FaultCounts) {
         let number = random.below(NODES as u64) as usize;
         match random.below(8) {
             0..=1 => {
-                blows.kills += 1;
+                faults.kills += 1;
                 self.servers[number].kill9();
                 self.servers[number] = self.another(number);
             }
             dice => {
-                let long = dice == 2 && blows.long_pauses < blows.kills / 4 + 1;
-                (blows.pauses, blows.long_pauses) =
-                    (blows.pauses + 1, blows.long_pauses + usize::from(long));
+                let long = dice == 2 && faults.long_pauses < faults.kills / 4 + 1;
+                (faults.pauses, faults.long_pauses) =
+                    (faults.pauses + 1, faults.long_pauses + usize::from(long));
                 self.servers[number].signal("STOP");
                 std::thread::sleep(if long {
                     LONG_PAUSE
@@ -106,7 +106,7 @@ impl Nodes {
         }
     }
 
-    /// Notes of fires, as far as there are any.
+    /// Returns the notes of all fires so far.
     fn fired(&self) -> usize {
         self.psql("SELECT count(*) FROM remem.record WHERE kind = 'fire'")
             .trim()
@@ -115,7 +115,7 @@ impl Nodes {
     }
 }
 
-/// What the promises of the first memory start.
+/// The workflow that commitments of the first memory start.
 async fn prepare(client: &Client) {
     let workflow = json!({"id": "remind", "nodes": [{"id": "a", "typeId": "core.noop"}]});
     let put = client
@@ -139,7 +139,7 @@ async fn prepare(client: &Client) {
 /// Writes texts that promise something at instants that lie close together.
 async fn promise(nodes: &Nodes, count: usize) {
     let clients: Vec<Client> = nodes.servers.iter().map(Server::client).collect();
-    // Writing takes a while: about so long, and nobody minds if it is not.
+    // Writing takes about this long; the test does not depend on it.
     let first = now_ms() + AHEAD_MS + 8 * count as u64;
     let mut tasks = tokio::task::JoinSet::new();
     for writer in 0..16 {
@@ -168,7 +168,7 @@ async fn promise(nodes: &Nodes, count: usize) {
     tasks.join_all().await;
 }
 
-/// What the log tells of fires and of the runs that began.
+/// Returns the fires and the started runs that the event log reports.
 fn check(events: &[Value], count: usize) {
     let mut fired = BTreeMap::new();
     let mut sources = BTreeSet::new();
@@ -230,20 +230,20 @@ async fn each_fires_once_while_nodes_are_killed_and_paused() {
     let mut nodes = Nodes::start();
     let count = count();
     let mut random = Random::fresh();
-    let mut blows = Blows::default();
+    let mut faults = FaultCounts::default();
     prepare(&nodes.servers[0].client()).await;
     promise(&nodes, count).await;
     let begun = Instant::now();
     let wanted = (BLOWS * count).div_ceil(1_000);
-    while nodes.fired() < count || blows.kills + blows.pauses < wanted {
-        tokio::task::block_in_place(|| nodes.strike(&mut random, &mut blows));
+    while nodes.fired() < count || faults.kills + faults.pauses < wanted {
+        tokio::task::block_in_place(|| nodes.strike(&mut random, &mut faults));
         assert!(
             begun.elapsed() < PATIENCE + Duration::from_secs(count as u64 / 20),
             "{} of {count} after {blows:?}",
             nodes.fired()
         );
     }
-    // Whoever was paused with something in hand has had its time.
+    // A node that was paused in the middle of its work has had time to finish it.
     tokio::time::sleep(LONG_PAUSE).await;
     check(&nodes.servers[1].client().events_after(0).await, count);
     let runs = nodes.psql("SELECT count(*) FROM remem.record WHERE kind = 'run'");
@@ -261,9 +261,9 @@ async fn each_fires_once_while_nodes_are_killed_and_paused() {
     );
     println!(
         "| {count} | {} | {} | {} | {} |",
-        blows.kills,
-        blows.pauses,
-        blows.long_pauses,
+        faults.kills,
+        faults.pauses,
+        faults.long_pauses,
         lag.trim()
     );
     let findings = run(remem().args(["--database", &nodes.database, "--json", "doctor"]))

@@ -1,4 +1,4 @@
-//! Clients that write, and books that hold what they were told against what the host shows.
+//! Clients that write, and books that compare the answers they received with what the host returns.
 
 use super::Client;
 use super::client::{Answer, finish};
@@ -19,12 +19,12 @@ pub struct Write {
     pub texts: Vec<String>,
     pub key: Option<String>,
     /// `None`: the connection broke before an answer came.
-    pub answer: Option<Told>,
+    pub answer: Option<WriteAck>,
 }
 
-/// What the answer to a write said.
+/// The ids, revision and replay mark of the answer to a write.
 #[derive(Clone, PartialEq, Debug)]
-pub struct Told {
+pub struct WriteAck {
     pub ids: Vec<String>,
     pub revision: String,
     pub replayed: bool,
@@ -37,7 +37,7 @@ pub struct Deletion {
     pub acknowledged: bool,
 }
 
-/// What one client did between two kills.
+/// The writes and deletes of one client between two kills.
 #[derive(Default)]
 pub struct Diary {
     pub writes: Vec<Write>,
@@ -105,7 +105,7 @@ impl Writer {
         .await
     }
 
-    /// Sends a write, writes down what became of it, and says whether the server still lives.
+    /// Sends a write, records its outcome, and returns whether the server is still alive.
     pub async fn put(&mut self, client: &Client, mut write: Write, diary: &mut Diary) -> bool {
         let bodies: Vec<Value> = write
             .texts
@@ -136,12 +136,12 @@ impl Writer {
             });
             return false;
         };
-        let told = told(&answer.is(201));
+        let ack = acknowledgement(&answer.is(201));
         let first = write.answer.is_none();
-        if let Some(before) = write.answer.replace(told.clone()) {
+        if let Some(before) = write.answer.replace(ack.clone()) {
             assert_eq!(
-                told,
-                Told {
+                ack,
+                WriteAck {
                     replayed: true,
                     ..before
                 },
@@ -150,7 +150,7 @@ impl Writer {
         }
         if first {
             self.known
-                .extend(told.ids.iter().map(|id| (write.memory, id.clone())));
+                .extend(ack.ids.iter().map(|id| (write.memory, id.clone())));
             self.again
                 .extend((write.key.is_some() && self.random.below(4) == 0).then(|| write.clone()));
         }
@@ -185,18 +185,19 @@ impl Writer {
     }
 }
 
-/// An error of the host, like a broken connection, leaves open what became of the request.
+/// Returns an answer that settles the outcome: an error of the host, like a broken connection, does
+/// not say whether the request was carried out.
 fn answered<E>(answer: Result<Answer, E>) -> Option<Answer> {
     answer.ok().filter(|answer| answer.status < 500)
 }
 
-pub fn told(answer: &Answer) -> Told {
+pub fn acknowledgement(answer: &Answer) -> WriteAck {
     let body = answer.json();
     let entries = body["entries"]
         .as_array()
         .cloned()
         .unwrap_or_else(|| vec![body]);
-    Told {
+    WriteAck {
         ids: entries.iter().map(|entry| text(&entry["id"])).collect(),
         revision: answer.header("remem-revision").to_owned(),
         replayed: answer.header("openwop-idempotent-replay") == "true",
@@ -210,12 +211,13 @@ pub fn text(value: &Value) -> String {
         .to_owned()
 }
 
-/// Everything that is known: what clients were told, and what the host has shown.
+/// Everything that is known: the answers that clients received, and the state that the host has
+/// shown.
 #[derive(Default)]
 pub struct Books {
     /// Acknowledged entries: id to memory, text and revision.
-    pub told: HashMap<String, (&'static str, String, String)>,
-    /// Which entry holds a text: one, for ever.
+    pub acknowledged_entries: HashMap<String, (&'static str, String, String)>,
+    /// The id of the entry that holds a text: the same one for ever.
     pub entry_of: HashMap<String, String>,
     /// Writes whose answer never came, by their first text.
     pub unanswered: HashMap<String, Write>,
@@ -231,12 +233,12 @@ pub struct Books {
 }
 
 impl Books {
-    /// Takes over what a client wrote down. Called before the host is looked at again.
+    /// Takes over the records of a client. Called before the host is read again.
     pub fn enter(&mut self, diary: &Diary) {
         for write in &diary.writes {
             match &write.answer {
-                Some(told) => self.enter_answer(write, told),
-                None if self.told_before(write) => {}
+                Some(ack) => self.enter_answer(write, ack),
+                None if self.was_acknowledged(write) => {}
                 None => drop(
                     self.unanswered
                         .insert(write.texts[0].clone(), write.clone()),
@@ -250,33 +252,33 @@ impl Books {
         }
     }
 
-    pub fn told_before(&self, write: &Write) -> bool {
+    pub fn was_acknowledged(&self, write: &Write) -> bool {
         self.entry_of
             .get(&write.texts[0])
-            .is_some_and(|id| self.told.contains_key(id))
+            .is_some_and(|id| self.acknowledged_entries.contains_key(id))
     }
 
-    pub fn enter_answer(&mut self, write: &Write, told: &Told) {
-        assert_eq!(told.ids.len(), write.texts.len());
+    pub fn enter_answer(&mut self, write: &Write, ack: &WriteAck) {
+        assert_eq!(ack.ids.len(), write.texts.len());
         self.acknowledged += 1;
-        self.replays += usize::from(told.replayed);
+        self.replays += usize::from(ack.replayed);
         // The host showed after the restart whether the unanswered write had been stored.
         let stored_before = self.entry_of.contains_key(&write.texts[0]);
         assert_eq!(
-            told.replayed, stored_before,
+            ack.replayed, stored_before,
             "a key is replayed exactly if its write was stored: {:?}",
             write.key
         );
         self.unanswered.remove(&write.texts[0]);
-        for (id, text) in told.ids.iter().zip(&write.texts) {
+        for (id, text) in ack.ids.iter().zip(&write.texts) {
             let before = self.entry_of.insert(text.clone(), id.clone());
             assert!(
                 before.is_none_or(|before| before == *id),
                 "one text, one entry: {text}"
             );
-            self.told.insert(
+            self.acknowledged_entries.insert(
                 id.clone(),
-                (write.memory, text.clone(), told.revision.clone()),
+                (write.memory, text.clone(), ack.revision.clone()),
             );
         }
     }
@@ -309,7 +311,7 @@ impl Books {
         fresh
     }
 
-    /// Holds one shown entry against the books.
+    /// Checks one entry that the host returned against the books.
     pub fn check_entry(&mut self, memory: &str, entry: &Value) {
         let id = text(&entry["id"]);
         let content = text(&entry["content"]);
@@ -319,8 +321,8 @@ impl Books {
             .unwrap_or_else(|| panic!("{id} is stored without its event"));
         assert_eq!(event.0, memory);
         assert!(!self.deleted.contains(&id), "{id} came back");
-        match self.told.get(&id) {
-            Some(told) => assert_eq!((told.0, &told.1), (memory, &content), "{id}"),
+        match self.acknowledged_entries.get(&id) {
+            Some(ack) => assert_eq!((ack.0, &ack.1), (memory, &content), "{id}"),
             None => assert!(
                 self.unanswered
                     .values()
@@ -335,7 +337,7 @@ impl Books {
         );
     }
 
-    /// After a restart: what is new since the one before.
+    /// Checks, after a restart, everything that is new since the one before.
     pub async fn check_news(&mut self, client: &Client, diaries: &[Diary]) {
         let mut fresh = self.read_events(client).await;
         for memory in MEMORIES {
@@ -385,16 +387,16 @@ impl Books {
         }
     }
 
-    /// An acknowledged write is there as it was told; one without an answer is there as a whole or
-    /// not at all.
+    /// Checks that an acknowledged write is stored as it was acknowledged, and that one without an
+    /// answer is stored as a whole or not at all.
     pub fn check_write(&self, write: &Write) {
-        if let Some(told) = &write.answer {
-            for id in &told.ids {
+        if let Some(ack) = &write.answer {
+            for id in &ack.ids {
                 let event = self
                     .written
                     .get(id)
                     .unwrap_or_else(|| panic!("the acknowledged {id} is lost"));
-                assert_eq!((event.0.as_str(), &event.1), (write.memory, &told.revision));
+                assert_eq!((event.0.as_str(), &event.1), (write.memory, &ack.revision));
             }
         }
         let stored: Vec<&String> = write
@@ -436,7 +438,7 @@ impl Books {
         );
     }
 
-    /// Everything once more, from the beginning.
+    /// Checks everything once more, from the beginning.
     pub async fn check_all(&mut self, client: &Client) {
         let events = self.sequence;
         let known = std::mem::take(&mut self.written);
@@ -472,7 +474,7 @@ impl Books {
             "live entries are those written and not deleted"
         );
         for id in self
-            .told
+            .acknowledged_entries
             .keys()
             .filter(|id| !self.asked_to_delete.contains_key(*id))
         {

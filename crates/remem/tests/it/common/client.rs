@@ -5,7 +5,7 @@ use reqwest::{Method, Response};
 use serde_json::Value;
 use std::time::Duration;
 
-/// Where the memory endpoints live.
+/// The path of the memory endpoints.
 pub const BASE: &str = "/v1/host/remembrancer";
 
 /// Sends requests with one key to one server.
@@ -16,7 +16,7 @@ pub struct Client {
     key: String,
 }
 
-/// A whole answer.
+/// An answer that was read to its end.
 #[derive(Debug)]
 pub struct Answer {
     pub status: u16,
@@ -25,7 +25,7 @@ pub struct Answer {
 }
 
 impl Answer {
-    /// Requires a status.
+    /// Fails the test unless the answer has this status.
     #[track_caller]
     pub fn is(self, status: u16) -> Answer {
         assert_eq!(self.status, status, "{}", self.text);

@@ -19,12 +19,12 @@ pub fn all(folder: &Path) -> Vec<(PathBuf, String)> {
     found
 }
 
-/// Which needles are in which file under a folder, as phrases for a failure message.
+/// Returns the needles that are in files under a folder, as phrases for a failure message.
 pub fn find<'a>(folder: &Path, needles: impl IntoIterator<Item = &'a String>) -> Vec<String> {
     find_in(&all(folder), needles)
 }
 
-/// Which needles are in which file.
+/// Returns the needles that are in these files, as phrases for a failure message.
 pub fn find_in<'a>(
     files: &[(PathBuf, String)],
     needles: impl IntoIterator<Item = &'a String>,

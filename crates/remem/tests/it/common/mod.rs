@@ -1,5 +1,5 @@
-//! What the black-box tests share: the real binary as a server or a command, a small JSON client,
-//! and the files it keeps.
+//! The set-up that the black-box tests share: the real binary as a server or a command, a small
+//! JSON client, and the files it keeps.
 //!
 //! Nothing here knows the product's code: everything goes through the command line, HTTP on the
 //! loopback and the disk.
@@ -114,7 +114,7 @@ impl Server {
         std::thread::spawn(move || {
             for line in BufReader::new(stdout).lines().map_while(Result::ok) {
                 first.lock().unwrap().extend(format!("{line}\n").bytes());
-                // The greeting has been read and nobody waits for more.
+                // The greeting has been read, and no test waits for further lines.
                 let _ = send.send(line);
             }
         });
@@ -127,7 +127,7 @@ impl Server {
         lines
     }
 
-    /// What it wrote to standard output and standard error so far.
+    /// Returns everything that it wrote to standard output and standard error so far.
     pub fn output(&self) -> String {
         String::from_utf8_lossy(&self.output.lock().unwrap()).into_owned()
     }
@@ -137,7 +137,7 @@ impl Server {
         Client::new(&self.url, KEY)
     }
 
-    /// The end without a warning.
+    /// Kills the server without a warning (SIGKILL).
     pub fn kill9(&mut self) {
         self.child.kill().expect("the process can be killed");
         self.child.wait().expect("the process ends");
@@ -155,7 +155,7 @@ impl Server {
         );
     }
 
-    /// Waits for its end, for `limit` at the most.
+    /// Waits for its end, for at most `limit`.
     pub fn wait(&mut self, limit: Duration) -> Option<ExitStatus> {
         let deadline = Instant::now() + limit;
         loop {
@@ -198,7 +198,7 @@ impl Drop for Server {
     }
 }
 
-/// What a command did.
+/// The exit status and output of a command.
 #[derive(Debug)]
 pub struct Ran {
     pub code: i32,

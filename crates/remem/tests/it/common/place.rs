@@ -1,4 +1,4 @@
-//! Where a test's host keeps its memory: in its data directory, or, when
+//! The storage of a test's host: its data directory, or, when
 //! `REMEM_TEST_STORE=postgres`, in a database of its own on the server that `scripts/test` started.
 //! The same tests run on both.
 

@@ -8,7 +8,7 @@ use std::process::Command;
 /// The memory that most commands of a test are about.
 pub const MEMORY: &str = "agent/1";
 
-/// How a user reaches memory: through a server, or the files themselves.
+/// A user of commands, who reaches memory through a server or through the files themselves.
 pub struct User<'a> {
     pub dir: &'a Path,
     pub url: Option<&'a str>,

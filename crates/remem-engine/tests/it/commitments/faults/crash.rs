@@ -19,14 +19,15 @@ use std::pin::Pin;
 
 type Doing<'a> = Pin<Box<dyn Future<Output = Result<(), EngineError>> + 'a>>;
 
-/// Something that is done once, and may be begun again by the next process.
+/// An operation that has its effect once, and may be repeated by the next process.
 struct Case {
     name: &'static str,
     prepare: fn(&TestHost) -> Doing<'_>,
     act: fn(&TestHost) -> Doing<'_>,
     fires: usize,
     runs: usize,
-    /// Calls of the store that one act makes at the least: a case that does nothing proves nothing.
+    /// Calls of the store that the operation makes at least: a case that does nothing proves
+    /// nothing.
     deaths: u64,
 }
 
@@ -81,7 +82,7 @@ const CASES: [Case; 6] = [
     },
 ];
 
-/// Promises of every kind, and a fact that one of them waits for.
+/// Writes commitments of every kind, and a fact that one of them waits for.
 async fn promises(host: &TestHost) -> Result<(), EngineError> {
     for text in [
         "Remind me tomorrow at 9am to renew the certificate.",
@@ -117,7 +118,7 @@ async fn timed(host: &TestHost, with_runs: bool) -> Result<(), EngineError> {
     Ok(())
 }
 
-/// Seven ticks are missed, and become one.
+/// Seven ticks are missed, and combined into one.
 async fn recurring(host: &TestHost) -> Result<(), EngineError> {
     let every = || Some("PT1H".to_owned());
     let delivery = workflow(host).await;
@@ -197,8 +198,8 @@ async fn looked_at(host: &TestHost) -> Result<(), EngineError> {
         .map(|_| ())
 }
 
-/// Names of runs and instants of the host's own acting differ from one day to another; nothing else
-/// may.
+/// Replaces the ids of runs and the instants of the host's own actions, the only things that may
+/// differ between two executions.
 fn plain(mut value: Value) -> Value {
     let predicate =
         value["when"]["kind"] == "predicate" || value["scheduledAt"] == value["firedAt"];
@@ -219,7 +220,7 @@ fn plain(mut value: Value) -> Value {
     value
 }
 
-/// All that came of it, in an order of its own: several are fired at once.
+/// Everything that resulted, sorted: several commitments fire at once.
 async fn outcome(host: &TestHost) -> Vec<String> {
     let store = &host.env.faults.inner();
     let mut all = Vec::new();
@@ -242,10 +243,10 @@ async fn outcome(host: &TestHost) -> Vec<String> {
             ));
         }
     }
-    let told = ["commitment.", "heartbeat.", "run."];
+    let prefixes = ["commitment.", "heartbeat.", "run."];
     for event in events(host).await {
         let kind = event.body.kind().as_str();
-        if told.iter().any(|prefix| kind.starts_with(prefix)) {
+        if prefixes.iter().any(|prefix| kind.starts_with(prefix)) {
             all.push(format!("{kind} {}", plain(event.body.payload())));
         }
     }
@@ -281,7 +282,7 @@ async fn dies(case: &Case, call: u64, late: bool, expected: &[String]) -> bool {
     reached
 }
 
-/// Of all kinds: by a time, again and again, waiting for something; one in four starts a run.
+/// Commitments of all kinds: by time, recurring, with a predicate; one in four starts a run.
 async fn many(host: &TestHost, count: usize) {
     let delivery = workflow(host).await;
     for n in 0..count {
@@ -309,7 +310,7 @@ async fn many(host: &TestHost, count: usize) {
     host.env.clock.set(NOON.plus_ms(9 * 3_600_000));
 }
 
-/// Until it works: what fails is the storage.
+/// Repeats until it succeeds: what fails is the storage.
 async fn insist(host: &TestHost, act: impl AsyncFn(&TestHost) -> Result<(), EngineError>) {
     for _ in 0..3_000 {
         match act(host).await {

@@ -1,4 +1,4 @@
-//! Commitments while something fails or interferes.
+//! Commitments while the storage fails or another writer interferes.
 
 mod crash;
 mod races;
@@ -69,8 +69,8 @@ async fn events(host: &TestHost) -> Vec<Event> {
         .unwrap()
 }
 
-/// Every fire has its note, its event and, where one is due, its run, all of one commit; and no two
-/// of one instant.
+/// Checks that every firing has its record, its event and, where it starts one, its run, all from
+/// one commit; and that no instant has two.
 async fn is_whole(host: &TestHost) -> (usize, usize) {
     let log = events(host).await;
     let fired: Vec<&Event> = log

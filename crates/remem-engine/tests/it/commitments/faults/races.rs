@@ -1,5 +1,5 @@
-//! Commitments beside another writer: the text or the commitment is taken away right before the
-//! fire, the same one is made twice at once, and clocks differ.
+//! Commitments with a concurrent writer: the text or the commitment is deleted right before it
+//! fires, the same one is created twice at once, and clocks differ.
 
 #![allow(
     clippy::disallowed_methods,
@@ -15,7 +15,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// What somebody does to the text of a commitment.
+/// How another writer ends the source of a commitment.
 #[derive(Clone, Copy, Debug)]
 enum End {
     Delete,
@@ -35,12 +35,13 @@ fn ending(host: &TestHost, end: End, id: &EntryId, by: &EntryId) -> Batch {
     }
 }
 
-/// Whether a change of a batch is a fire.
+/// Whether a change of a batch fires a commitment.
 fn is_fire(batch: &Batch) -> bool {
     batch.changes().iter().any(|change| matches!(change, Change::Emit { body, .. } if matches!(**body, EventBody::CommitmentFired(_))))
 }
 
-/// The narrowest gap: after everything was read and decided, right before the commit of the fire.
+/// The source ends in the narrowest gap: after everything was read and decided, right before the
+/// firing is committed.
 #[tokio::test]
 async fn who_loses_its_text_right_before_the_fire_does_not_fire() {
     for end in ENDS {
@@ -109,8 +110,7 @@ async fn who_loses_its_text_right_before_the_fire_does_not_fire() {
     }
 }
 
-/// The same gap, and somebody who takes it back or puts it off: the fire that was decided before
-/// does not happen.
+/// In the same gap, a caller cancels or snoozes the commitment: the decided firing does not happen.
 #[tokio::test]
 async fn who_is_taken_back_right_before_the_fire_does_not_fire() {
     for change in [Changed::Cancel, Changed::Snooze(NOON.plus_ms(500_000))] {
@@ -151,8 +151,8 @@ async fn who_is_taken_back_right_before_the_fire_does_not_fire() {
     }
 }
 
-/// Two callers make the same at the same time, and what the first one made has fired before the
-/// second one commits.
+/// Two callers create the same commitment at the same time, and that of the first one has fired
+/// before the second one commits.
 #[tokio::test]
 async fn what_is_made_twice_at_once_fires_once_and_ends() {
     let env = TestEnv::sqlite();
@@ -179,8 +179,8 @@ async fn what_is_made_twice_at_once_fires_once_and_ends() {
             }
         })
     });
-    // It is refused as what it found, or made anew for an instant that has passed: either way it
-    // does not fire again.
+    // The second request returns the existing commitment, or creates one for an instant that has
+    // passed: either way it does not fire again.
     let made = host
         .engine
         .create_commitment(&host.caller, MEMORY, new(), None)
@@ -204,7 +204,8 @@ async fn what_is_made_twice_at_once_fires_once_and_ends() {
     );
 }
 
-/// Texts go while their commitments fire: whoever is first decides, and the log shows who was.
+/// Texts are deleted while their commitments fire: whichever is first decides, and the log shows
+/// which that was.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn nothing_fires_after_its_text_went() {
     let mut before = 0;
@@ -270,8 +271,8 @@ async fn nothing_fires_after_its_text_went() {
 }
 
 /// Processes on one file whose clocks differ by an hour. (On PostgreSQL the instants of commits and
-/// leases come from the database; what a node takes for due goes by its own clock, which is what
-/// this is about.)
+/// leases come from the database; what a node considers due follows its own clock, which is tested
+/// here.)
 #[tokio::test]
 async fn clocks_that_differ_fire_no_instant_twice() {
     let env = TestEnv::sqlite();
@@ -306,7 +307,7 @@ async fn clocks_that_differ_fire_no_instant_twice() {
         for env in &places {
             env.clock.set(env.clock.now().plus_ms(130_000));
         }
-        // Each of them comes first now and then.
+        // Each of them is the first now and then.
         for n in 0..3 {
             pass(&hosts[(step + n) % 3], "fire").await.unwrap();
         }
@@ -325,12 +326,12 @@ async fn clocks_that_differ_fire_no_instant_twice() {
             .or_default()
             .push(instant[1..].parse().unwrap());
     }
-    let told = events(&hosts[0])
+    let fired = events(&hosts[0])
         .await
         .iter()
         .filter(|event| matches!(event.body, EventBody::CommitmentFired(_)))
         .count();
-    assert_eq!(told, instants.values().map(Vec::len).sum::<usize>());
+    assert_eq!(fired, instants.values().map(Vec::len).sum::<usize>());
     let ticks = instants.remove(&every.id).unwrap();
     assert!(
         ticks
