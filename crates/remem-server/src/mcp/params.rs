@@ -59,12 +59,11 @@ params!(
         content: String,
         /// Labels to filter by later.
         tags: Option<Vec<String>>,
-        /// From when it must not surface any more.
+        /// Expiry time (RFC 3339).
         expires_at: Option<Instant>,
         /// A JSON object kept beside the text.
         metadata: Option<Metadata>,
-        /// Whom or what it is about (a person, a customer number), so that it can be forgotten by
-        /// that later.
+        /// Subject (a person, a customer number), used later by forget.
         subjects: Option<Vec<String>>,
         /// How long it lasts: interaction, session or persistent; the memory decides if absent.
         tier: Option<TierName>,
@@ -146,9 +145,9 @@ params!(
         interaction: Option<String>,
         /// Only of this session.
         session: Option<String>,
-        /// By what to find: hybrid (words and meaning, if absent), lexical or semantic.
+        /// Search mode: hybrid (keyword and meaning, the default), lexical or semantic.
         mode: Option<String>,
-        /// What becomes of a time in the query: prefer (if absent), filter or ignore.
+        /// How to treat dates in the query: filter (the default), prefer or ignore.
         time: Option<String>,
         /// Whether each hit tells what its score is made of.
         explain: Option<bool>,
@@ -174,9 +173,9 @@ params!(
         limit: Option<u32>,
         /// Whether hits are left out that are probably irrelevant; true if absent.
         abstain: Option<bool>,
-        /// By what to find: hybrid (words and meaning, if absent), lexical or semantic.
+        /// Search mode: hybrid (keyword and meaning, the default), lexical or semantic.
         mode: Option<String>,
-        /// What becomes of a time in the query: prefer (if absent), filter or ignore.
+        /// How to treat dates in the query: filter (the default), prefer or ignore.
         time: Option<String>,
         /// Only entries that carry all of these tags.
         tags: Option<Vec<String>>,
@@ -245,7 +244,7 @@ params!(
         zone: Option<String>,
         /// The workflow or agent that is started when it fires; without one an event tells of it.
         delivery: Option<DeliveryDoc>,
-        /// Whom or what it is about, so that it can be forgotten by that later.
+        /// Subject, used later by forget.
         subjects: Option<Vec<String>>,
         /// Makes a repetition of this call safe.
         idempotency_key: Option<String>,

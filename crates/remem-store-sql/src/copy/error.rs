@@ -28,7 +28,7 @@ impl std::fmt::Display for End {
 #[derive(Debug, thiserror::Error)]
 pub enum CopyError {
     /// Nothing is there.
-    #[error("the source holds no host: there is no host.db in that folder")]
+    #[error("the source holds no host: host.db not found in that folder")]
     NoHost,
     /// The embedded store cannot be opened.
     #[error("the {0} cannot be opened")]
@@ -40,7 +40,7 @@ pub enum CopyError {
     #[error("source and target are the same place")]
     SamePlace,
     /// `--tenant` names nobody.
-    #[error("there is no tenant {0} at the source")]
+    #[error("tenant {0} not found at the source")]
     NoTenant(TenantId),
     /// A key file that is damaged or cannot be reached.
     #[error("host.key of the {0} cannot be used: {1}")]
