@@ -4,7 +4,6 @@
 //! On a store of its own it also runs the passes, or reminders would never fire there. Leases see to
 //! it that several processes on one folder, a server among them, do not do the same twice.
 
-use super::keys::unknown_trust;
 use super::remote;
 use crate::cli::{Global, Mcp};
 use crate::{config, host};
@@ -19,7 +18,7 @@ pub async fn run(global: &Global, mcp: &Mcp) -> anyhow::Result<()> {
     if global.url.is_some() {
         return converse(remote(global, &config).await?).await;
     }
-    let most: Trust = mcp.trust.parse().map_err(|_| unknown_trust())?;
+    let most = Trust::from(mcp.trust);
     let door = host::local_door(&config, global.local_tenant()).await?;
     let door = EngineDoor {
         caller: door.caller.capped(most),
@@ -42,5 +41,5 @@ pub async fn run(global: &Global, mcp: &Mcp) -> anyhow::Result<()> {
 async fn converse(door: Arc<dyn Door>) -> anyhow::Result<()> {
     remem_server::mcp::stdio(door)
         .await
-        .map_err(|error| anyhow::anyhow!("the MCP session ended badly: {error}"))
+        .map_err(|error| anyhow::anyhow!("the MCP session failed: {error}"))
 }

@@ -2,10 +2,10 @@
 
 use super::door;
 use crate::cli::{Global, Proposal as Command};
+use crate::hints;
 use crate::output;
 use anyhow::Context;
 use remem_server::{Decided, Door};
-use remem_wire::error::json_hint;
 use remem_wire::proposal::{
     Proposal, ProposalDecision, ProposalGate, ProposalOverride, ProposalPatch, ProposalRevision,
     ProposalSubmit, ProposalsQuery,
@@ -98,8 +98,13 @@ pub async fn run(global: &Global, command: &Command) -> anyhow::Result<()> {
 /// A JSON object in a file.
 pub(super) fn object(file: &Path) -> anyhow::Result<Map<String, Value>> {
     let text = std::fs::read(file).with_context(|| format!("cannot read {}", file.display()))?;
-    serde_json::from_slice(&text)
-        .map_err(|e| anyhow::anyhow!("{} is not a JSON object: {}", file.display(), json_hint(&e)))
+    serde_json::from_slice(hints::without_bom(&text)).map_err(|e| {
+        anyhow::anyhow!(
+            "{} is not a JSON object: {}",
+            file.display(),
+            hints::json(&e)
+        )
+    })
 }
 
 fn told(global: &Global, what: &str, proposal: &Proposal) -> anyhow::Result<()> {
@@ -108,7 +113,7 @@ fn told(global: &Global, what: &str, proposal: &Proposal) -> anyhow::Result<()> 
     }
     println!("{what} {}", proposal.id);
     if let Some(other) = &proposal.duplicate_of {
-        eprintln!("it repeats {other}");
+        eprintln!("it duplicates {other}");
     }
     Ok(())
 }
@@ -120,7 +125,7 @@ fn decided(global: &Global, decided: &Decided) -> anyhow::Result<()> {
     match &decided.proposal.activation {
         Some(activation) => println!("installed {}", activation.installed_artifact_ref),
         None => println!(
-            "{} waits for approvals; `remem proposal show` tells how many",
+            "{} waits for approvals; `remem proposal show` says how many",
             decided.proposal.id
         ),
     }
@@ -148,7 +153,7 @@ async fn list(global: &Global, door: &dyn Door, query: ProposalsQuery) -> anyhow
         "no proposals",
     );
     if list.next_cursor.is_some() {
-        eprintln!("there are more; raise --limit");
+        eprintln!("more proposals exist; raise --limit");
     }
     Ok(())
 }
@@ -244,7 +249,7 @@ async fn installed(global: &Global, door: &dyn Door) -> anyhow::Result<()> {
     output::table(
         &["REF", "FROM", "INSTALLED", "DIGEST"],
         rows.collect(),
-        "nothing was installed from proposals",
+        "No installed proposals",
     );
     Ok(())
 }

@@ -46,12 +46,12 @@ fn day(user: &User<'_>) {
     assert_eq!(user.json(&["commitment", "list"])["commitments"][0], made);
     let shown = user.text(&["commitment", "show", &id]);
     assert!(
-        shown.contains("what      Remind me in 3 days") && shown.contains("it has not fired"),
+        shown.contains("what      Remind me in 3 days") && shown.contains("It has not fired yet"),
         "{shown}"
     );
     let why = user.text(&["commitment", "explain", &id]);
     assert!(
-        why.contains("\"Remind me\" asks or promises, \"in 3 days\" tells when"),
+        why.contains("\"Remind me\" asks or promises, \"in 3 days\" says when"),
         "{why}"
     );
     assert!(
@@ -71,7 +71,7 @@ fn day(user: &User<'_>) {
     );
     assert_eq!(
         user.text(&["commitment", "list"]).trim(),
-        "nothing was promised",
+        "No open commitments (--all shows finished ones)",
         "what has ended is not shown"
     );
     assert!(
@@ -108,11 +108,11 @@ fn day(user: &User<'_>) {
             "cleared",
             "--not"
         ])
-        .contains("1 waited for it, 0 fired")
+        .contains("1 waiting, 0 fired")
     );
     assert!(
         user.text(&["commitment", "observe", MEMORY, "the invoice cleared"])
-            .contains("1 waited for it, 1 fired")
+            .contains("1 waiting, 1 fired")
     );
 
     assert_eq!(
@@ -175,7 +175,7 @@ fn wrong_input(user: &User<'_>) {
         (
             vec!["commitment", "create", MEMORY, "Water the ferns"],
             4,
-            "has no time in it; set at, every, cron or predicate",
+            "No time found in the text; use --at, --every, --cron or --predicate",
         ),
         (
             vec!["commitment", "create", MEMORY, "x", "--at", "tomorrow"],
