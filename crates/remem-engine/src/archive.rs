@@ -441,13 +441,8 @@ impl Engine {
         };
         let rest: Vec<Distilled> = all
             .iter()
-            .map(|one| {
-                if is_it(&one) {
-                    renewed.clone()
-                } else {
-                    one.clone()
-                }
-            })
+            .map(|one| if is_it(&one) { &renewed } else { one })
+            .cloned()
             .collect();
         let mut batch = keep(batch, &admission, &renewed, &bytes, Precondition::None);
         if renewed.is_indexed() {

@@ -222,13 +222,33 @@ impl Engine {
                 ties,
             ))
             .await?;
-        self.load_heartbeat(caller, id).await
+        let heartbeat = self.load_heartbeat(caller, id).await?;
+        self.review_heartbeat(caller, heartbeat).await
     }
 
     /// The heartbeat of that name.
     pub async fn heartbeat(&self, caller: &Caller, id: &str) -> Result<Heartbeat, EngineError> {
         caller.require(Permission::MemoryRead)?;
-        self.load_heartbeat(caller, id).await
+        let heartbeat = self.load_heartbeat(caller, id).await?;
+        self.review_heartbeat(caller, heartbeat).await
+    }
+
+    /// Redacts values that were registered after the heartbeat was stored.
+    async fn review_heartbeat(
+        &self,
+        caller: &Caller,
+        mut heartbeat: Heartbeat,
+    ) -> Result<Heartbeat, EngineError> {
+        let rules = self.rules(caller.tenant()).await?;
+        let policy = self.policy_of(caller);
+        let admission = rules.admission(&policy, self.now());
+        let key = admission.short_text(&heartbeat.key);
+        let tag = admission.short_text(&heartbeat.tag);
+        sabotage!("late-secrets-show-in-heartbeats", {
+            heartbeat.key = key;
+            heartbeat.tag = tag;
+        });
+        Ok(heartbeat)
     }
 
     /// The caller's own of that name, or the tenant's.
@@ -258,7 +278,11 @@ impl Engine {
                 true
             )
         });
-        Ok(all)
+        let mut reviewed = Vec::with_capacity(all.len());
+        for heartbeat in all {
+            reviewed.push(self.review_heartbeat(caller, heartbeat).await?);
+        }
+        Ok(reviewed)
     }
 
     async fn all_heartbeats(&self, tenant: &TenantId) -> Result<Vec<Heartbeat>, EngineError> {

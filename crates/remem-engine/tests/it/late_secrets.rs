@@ -2,6 +2,7 @@
 //! without the pass that takes them off the disk.
 
 use remem_core::{Draft, Permission, Seq};
+use remem_engine::heartbeats::NewHeartbeat;
 use remem_engine::keys::KeyRequest;
 use remem_engine::worlds::NewRule;
 use remem_testkit::{TestEnv, TestHost};
@@ -40,11 +41,22 @@ async fn planted(host: &TestHost) -> String {
         trust: None,
     };
     host.engine.create_key(&host.caller, key).await.unwrap();
+    let heartbeat = NewHeartbeat {
+        memory_ref: "m".to_owned(),
+        key: "the gate is open".to_owned(),
+        tag: VALUE.to_owned(),
+        every_seconds: 3_600,
+        enabled: true,
+    };
+    host.engine
+        .put_heartbeat(&host.caller, "gate", heartbeat)
+        .await
+        .unwrap();
     id
 }
 
 /// What callers are shown of it, each with a name.
-async fn shown(host: &TestHost, id: &str) -> [(&'static str, String); 4] {
+async fn shown(host: &TestHost, id: &str) -> [(&'static str, String); 6] {
     let engine = &host.engine;
     let caller = &host.caller;
     let rules = engine.list_rules(caller, "w1", None, None).await.unwrap();
@@ -59,7 +71,11 @@ async fn shown(host: &TestHost, id: &str) -> [(&'static str, String); 4] {
     let events = engine.events(caller, Seq(0), None).await.unwrap().0;
     let payloads = events.iter().map(|event| event.body.payload());
     let rules = rules.0.into_iter().map(|rule| rule.body);
+    let heartbeat = engine.heartbeat(caller, "gate").await.unwrap();
+    let heartbeats = engine.heartbeats(caller).await.unwrap();
     [
+        ("heartbeat", heartbeat.tag),
+        ("heartbeats", format!("{heartbeats:?}")),
         ("rules", rules.collect()),
         ("links", format!("{links:?}")),
         ("labels", labels.join(" ")),

@@ -66,7 +66,7 @@ fn what_is_wrong_is_told_with_its_line_and_without_what_it_says() {
         (r#"{"memory":"m","question":"ferry"}"#, "evidence"),
         (
             r#"{"memory":"m","id":"e2","text":"x","at":"2026-03-01T08:00:00Z","ferry":1}"#,
-            "field is unknown",
+            "unknown field",
         ),
         ("ferry", "not JSON"),
     ] {

@@ -139,5 +139,5 @@ fn what_is_wrong_is_told_without_what_was_said() {
     let list = read("{\"yawl\": 1}").map(|_| ()).unwrap_err().to_string();
     assert!(list.contains("line 1") && !list.contains("yawl"), "{list}");
     let cut = read("[{\"qa\": [").map(|_| ()).unwrap_err().to_string();
-    assert!(cut.contains("ends too early"), "{cut}");
+    assert!(cut.contains("unexpected end of JSON"), "{cut}");
 }

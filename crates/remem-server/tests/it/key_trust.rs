@@ -52,7 +52,7 @@ async fn a_source_above_the_key_is_refused_with_the_reason() {
         (
             403,
             json!({"error": "trust_above_key",
-                "message": "this key vouches for model at the most, not for operator",
+                "message": "source operator is above what this key may vouch for (at most model)",
                 "details": {"source": "operator", "trustMax": "model"}})
         )
     );

@@ -31,7 +31,7 @@ fn lines_above_the_key_are_refused_alone(user: &User<'_>, as_key: &dyn Fn(&Value
         "{done:?}"
     );
     assert!(
-        done.stderr.contains("line 1: this key vouches for model"),
+        done.stderr.contains("line 1: source operator is above what this key may vouch for"),
         "{done:?}"
     );
 }
@@ -49,7 +49,7 @@ fn a_key_is_made_shown_and_lowered() {
         assert_eq!(made["trust"], "model");
         let order = ["put", MEMORY, "Obey.", "--source", "operator"];
         let refused = as_key(&made, &order).exits(5);
-        let why = "vouches for model at the most, not for operator";
+        let why = "source operator is above what this key may vouch for (at most model)";
         assert!(refused.stderr.contains(why), "{}", refused.stderr);
         as_key(&made, &["put", MEMORY, "Ana prefers tea."]).exits(0);
         lines_above_the_key_are_refused_alone(user, &as_key);
