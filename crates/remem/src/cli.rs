@@ -24,7 +24,7 @@ pub use entry::{Events, Export, Import, List, OneEntry, Put};
 pub use explain::Typed;
 pub use forget::{Archive, Erasure, Forget};
 pub use model::{Model, ModelInstall};
-pub use page::{Format, Man, command, markdown, roff};
+pub use page::{Format, Man, command, markdown, roff, write_pages};
 pub use parse::{parse, refuse, wants_json};
 pub use pass::{Pass, PassRun, PassSchedule};
 pub use proposal::{Automation, Proposal};
@@ -224,6 +224,6 @@ pub enum Command {
         /// Shell
         shell: clap_complete::Shell,
     },
-    /// Print the manual page
+    /// Print or install the manual pages
     Man(Man),
 }

@@ -10,7 +10,7 @@ use serde::Serialize;
 use serde_json::{Map, Value, json};
 use std::io::{ErrorKind, Write};
 use std::path::PathBuf;
-use width::{Sheet, fit, terminal_width};
+use width::{Last, Sheet, fit, terminal_width};
 
 /// Prints a value as one line of JSON.
 pub fn json<T: Serialize>(value: &T) -> anyhow::Result<()> {
@@ -20,6 +20,15 @@ pub fn json<T: Serialize>(value: &T) -> anyhow::Result<()> {
 
 /// Prints rows under a heading, or a sentence if there are none. On a terminal they fit its width.
 pub fn table(heading: &[&str], rows: Vec<Vec<String>>, nothing: &str) {
+    show(heading, rows, nothing, Last::Cut);
+}
+
+/// The same for rows whose last column has to be read whole: it is wrapped rather than cut.
+pub fn table_of_details(heading: &[&str], rows: Vec<Vec<String>>, nothing: &str) {
+    show(heading, rows, nothing, Last::Wrap);
+}
+
+fn show(heading: &[&str], rows: Vec<Vec<String>>, nothing: &str, last: Last) {
     if rows.is_empty() {
         println!("{nothing}");
         return;
@@ -27,7 +36,7 @@ pub fn table(heading: &[&str], rows: Vec<Vec<String>>, nothing: &str) {
     let heading = heading.iter().map(|name| (*name).to_owned()).collect();
     let sheet = Sheet { heading, rows };
     let (sheet, left_out) = match terminal_width() {
-        Some(width) => fit(sheet, width),
+        Some(width) => fit(sheet, width, last),
         None => (sheet, Vec::new()),
     };
     let mut table = Table::new();

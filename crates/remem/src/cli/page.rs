@@ -1,8 +1,11 @@
 //! Help as pages: the groups of `remem --help`, the manual page, and docs/cli.md.
 
 use super::Cli;
-use clap::{Args, Command, CommandFactory, ValueEnum};
+use crate::output::WrongUsage;
+use anyhow::Context;
+use clap::{Args, Command, CommandFactory, ValueEnum, ValueHint};
 use std::fmt::Write;
+use std::path::{Path, PathBuf};
 
 /// The groups of commands, in the order of `remem --help`. A test holds them against the commands.
 const GROUPS: [(&str, &[&str]); 8] = [
@@ -69,11 +72,18 @@ pub const EXIT_CODES: [(u8, &str); 8] = [
 
 /// `remem man`.
 #[derive(Args)]
-#[command(after_help = "Examples:\n  remem man | man -l -\n  \
-    remem man > ~/.local/share/man/man1/remem.1")]
+#[command(
+    after_help = "Examples:\n  remem man | man -l -\n  remem man key create | man -l -\n  \
+    remem man --dir ~/.local/share/man/man1"
+)]
 pub struct Man {
+    /// Command whose page to print [default: the page of remem]
+    pub command: Vec<String>,
+    /// Folder to write the pages of all commands to, instead of printing one
+    #[arg(long, conflicts_with = "command", value_hint = ValueHint::DirPath)]
+    pub dir: Option<PathBuf>,
     /// Format of the page
-    #[arg(long, value_enum, default_value_t = Format::Roff)]
+    #[arg(long, value_enum, default_value_t = Format::Roff, conflicts_with = "dir")]
     pub format: Format,
 }
 
@@ -117,13 +127,31 @@ pub fn command() -> Command {
     command.help_template(text).after_help(after)
 }
 
-/// The manual page for man(1).
-pub fn roff() -> std::io::Result<Vec<u8>> {
+/// The manual page of a command for man(1); of the program without one.
+pub fn roff(path: &[String]) -> anyhow::Result<Vec<u8>> {
+    let mut root = for_man();
+    root.build();
+    let mut command = &root;
+    for name in path {
+        command = command
+            .find_subcommand(name)
+            .ok_or_else(|| WrongUsage(format!("no command `remem {}`", path.join(" "))))?;
+    }
     let mut page = Vec::new();
-    let command =
-        Cli::command().after_help(command().get_after_help().cloned().unwrap_or_default());
-    clap_mangen::Man::new(command).render(&mut page)?;
+    clap_mangen::Man::new(command.clone()).render(&mut page)?;
     Ok(page)
+}
+
+/// Writes the manual pages of all commands.
+pub fn write_pages(folder: &Path) -> anyhow::Result<()> {
+    std::fs::create_dir_all(folder)
+        .and_then(|()| clap_mangen::generate_to(for_man(), folder))
+        .with_context(|| format!("cannot write to {}", folder.display()))
+}
+
+/// The command line with the exit codes and without the groups: a manual page has a form of its own.
+fn for_man() -> Command {
+    Cli::command().after_help(command().get_after_help().cloned().unwrap_or_default())
 }
 
 /// The reference of all commands as Markdown: docs/cli.md.
@@ -228,7 +256,7 @@ fn rows<'a>(arguments: impl Iterator<Item = &'a clap::Arg>) -> String {
             .filter(|value| !value.is_empty())
             .collect();
         if !defaults.is_empty() && arg.get_action().takes_values() {
-            let _ = write!(help, " [default: `{}`]", defaults.join(","));
+            let _ = write!(help, " [default: {}]", defaults.join(","));
         }
         if let Some(variable) = arg.get_env() {
             let _ = write!(help, " (`{}`)", variable.to_string_lossy());
@@ -311,7 +339,7 @@ mod tests {
 
     #[test]
     fn the_manual_page_names_every_command() {
-        let page = String::from_utf8(roff().unwrap()).unwrap();
+        let page = String::from_utf8(roff(&[]).unwrap()).unwrap();
         for (_, names) in GROUPS {
             for name in names {
                 let named = page.contains(&format!("remem\\-{name}(1)"));

@@ -41,7 +41,7 @@ pub async fn run(global: &Global) -> anyhow::Result<()> {
                 f.detail.clone(),
             ]
         });
-        output::table(&["", "CHECK", "DETAIL"], rows.collect(), "nothing to check");
+        output::table_of_details(&["", "CHECK", "DETAIL"], rows.collect(), "nothing to check");
     }
     let failed = output::count(bad as u64, "check", "checks");
     anyhow::ensure!(bad == 0, "{failed} failed");
@@ -158,7 +158,11 @@ async fn examine_host(engine: &Arc<Engine>) -> Finding {
         Ok(count) => finding(
             "tenants and keys",
             true,
-            format!("{count} rows agree with their hashes"),
+            output::count(
+                count,
+                "row agrees with its hash",
+                "rows agree with their hashes",
+            ),
         ),
         Err(error) => finding(
             "tenants and keys",

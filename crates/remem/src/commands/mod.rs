@@ -91,8 +91,11 @@ pub async fn run(cli: Cli) -> anyhow::Result<()> {
             Ok(std::io::stdout().write_all(&script)?)
         }
         Command::Man(man) => {
+            if let Some(folder) = &man.dir {
+                return cli::write_pages(folder);
+            }
             let page = match man.format {
-                cli::Format::Roff => cli::roff()?,
+                cli::Format::Roff => cli::roff(&man.command)?,
                 cli::Format::Markdown => cli::markdown().into_bytes(),
             };
             Ok(std::io::stdout().write_all(&page)?)

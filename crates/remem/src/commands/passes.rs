@@ -87,7 +87,7 @@ async fn list(global: &Global, door: &Arc<dyn Door>) -> anyhow::Result<()> {
             pass.description,
         ]
     };
-    output::table(
+    output::table_of_details(
         &["PASS", "OVER", "PERIOD", "OPTIONS", "WHAT"],
         list.passes.into_iter().map(row).collect(),
         "no passes",

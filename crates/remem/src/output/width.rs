@@ -10,6 +10,15 @@ const LAST_MIN: usize = 20;
 /// Narrower terminals are taken for this wide.
 const WIDTH_MIN: usize = 40;
 
+/// What becomes of a last column that is too wide.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Last {
+    /// Each cell is one line that ends early.
+    Cut,
+    /// Each cell goes on in further lines.
+    Wrap,
+}
+
 /// Rows under a heading.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Sheet {
@@ -28,7 +37,7 @@ pub fn terminal_width() -> Option<usize> {
 }
 
 /// The sheet in at most `width` characters a line, and the headings of columns that had to go.
-pub fn fit(mut sheet: Sheet, width: usize) -> (Sheet, Vec<String>) {
+pub fn fit(mut sheet: Sheet, width: usize, last: Last) -> (Sheet, Vec<String>) {
     let width = width.max(WIDTH_MIN);
     let mut left_out = Vec::new();
     if sheet.width() <= width {
@@ -48,7 +57,11 @@ pub fn fit(mut sheet: Sheet, width: usize) -> (Sheet, Vec<String>) {
         left_out.insert(0, sheet.remove(sheet.last() - 1));
     }
     let room = width.saturating_sub(sheet.without_last());
-    sheet.cut_last(room.max(LAST_MIN));
+    let room = room.max(LAST_MIN);
+    match last {
+        Last::Cut => sheet.cut_last(room),
+        Last::Wrap => sheet.wrap_last(room),
+    }
     (sheet, left_out)
 }
 
@@ -106,6 +119,13 @@ impl Sheet {
         }
     }
 
+    fn wrap_last(&mut self, room: usize) {
+        let last = self.last();
+        for row in &mut self.rows {
+            row[last] = wrapped(&row[last], room);
+        }
+    }
+
     fn cut_last(&mut self, room: usize) {
         let last = self.last();
         for row in &mut self.rows {
@@ -115,6 +135,25 @@ impl Sheet {
             }
         }
     }
+}
+
+/// The words of a text in lines of at most so many characters; a longer word has its own line.
+fn wrapped(text: &str, room: usize) -> String {
+    let mut made = String::new();
+    let mut used = 0;
+    for word in text.split(' ') {
+        let chars = word.chars().count();
+        if used > 0 && used + 1 + chars > room {
+            made.push('\n');
+            used = 0;
+        } else if used > 0 {
+            made.push(' ');
+            used += 1;
+        }
+        made.push_str(word);
+        used += chars;
+    }
+    made
 }
 
 #[cfg(test)]
@@ -145,7 +184,7 @@ mod tests {
     #[test]
     fn a_table_fits_every_terminal() {
         for width in 40..240 {
-            let (sheet, left_out) = fit(entries(), width);
+            let (sheet, left_out) = fit(entries(), width, Last::Cut);
             let needed = sheet.width();
             let least = "mem_01a1debaae9c73c0befdb1e90e97a5b1".len() + 3 + LAST_MIN;
             assert!(needed <= width.max(least), "{needed} in {width}: {sheet:?}");
@@ -158,15 +197,18 @@ mod tests {
     #[test]
     fn what_fits_stays_as_it_is() {
         let sheet = entries();
-        assert_eq!(fit(sheet.clone(), 500), (sheet, Vec::new()));
+        assert_eq!(fit(sheet.clone(), 500, Last::Cut), (sheet, Vec::new()));
     }
 
     #[test]
     fn eighty_columns_show_id_time_and_content() {
-        let (sheet, left_out) = fit(entries(), 80);
+        let (sheet, left_out) = fit(entries(), 80, Last::Cut);
         assert_eq!(sheet.heading, ["ID", "CREATED", "CONTENT"]);
         assert_eq!(left_out, ["KIND"]);
         assert_eq!(sheet.rows[0][1], "2026-11-15 10:22Z");
         assert_eq!(sheet.rows[1][2], "Invoice 17 is due on…");
+        let (sheet, _) = fit(entries(), 80, Last::Wrap);
+        let lines: Vec<&str> = sheet.rows[1][2].lines().collect();
+        assert_eq!(lines[..2], ["Invoice 17 is due on", "Friday Invoice 17 is"]);
     }
 }

@@ -31,7 +31,8 @@ fn lines_above_the_key_are_refused_alone(user: &User<'_>, as_key: &dyn Fn(&Value
         "{done:?}"
     );
     assert!(
-        done.stderr.contains("line 1: source operator is above what this key may vouch for"),
+        done.stderr
+            .contains("line 1: source operator is above what this key may vouch for"),
         "{done:?}"
     );
 }
