@@ -218,8 +218,8 @@ impl std::fmt::Display for NoKey {
         let file = self.0.display();
         write!(
             f,
-            "no API key: {file} cannot be read. Pass --key or set REMEM_KEY, or add --local to open \
-             the embedded store without a server"
+            "no API key: cannot read {file}. Start a server in this folder with `remem serve`, pass \
+             --key or set REMEM_KEY, or add --local to open the embedded store without a server"
         )
     }
 }
