@@ -49,7 +49,7 @@ pub struct Recall {
     /// Ways to search, separated by commas [default: lexical, and with a model semantic and hybrid]
     #[arg(long, value_enum, value_delimiter = ',')]
     pub modes: Vec<WayName>,
-    /// What becomes of a time in a question
+    /// How to treat dates in a question
     #[arg(long, value_enum, default_value_t = TimeName::Filter)]
     pub time: TimeName,
     /// Ask only so many questions, the first ones

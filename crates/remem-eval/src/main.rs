@@ -5,5 +5,6 @@ use remem_eval::cli::Cli;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    remem::run_program(async { remem_eval::run(&Cli::parse()).await })
+    let cli = Cli::parse();
+    remem::run_program(cli.global.json, async move { remem_eval::run(&cli).await })
 }

@@ -512,9 +512,35 @@ pub fn data_hint(text: &str) -> String {
             text if text.starts_with("unknown variant") => "unknown value; known values are",
             _ => "wrong type; expected",
         };
+        if what == "wrong type; expected" {
+            return format!("{what} {}", plain_type(expected));
+        }
         return format!("{what} {expected}");
     }
     "a field is unknown or has the wrong type".to_owned()
+}
+
+/// The expectation of a deserializer in plain words: no names of types of the program.
+#[must_use]
+pub fn plain_type(expected: &str) -> &str {
+    match expected {
+        "u8" | "u16" | "u32" | "u64" | "usize" => "a whole number of 0 or more",
+        "i8" | "i16" | "i32" | "i64" | "isize" => "a whole number",
+        "f32" | "f64" => "a number",
+        "a boolean" | "bool" => "true or false",
+        "a string" | "a borrowed string" | "string" | "str" | "path string" | "a character" => {
+            "text"
+        }
+        "a sequence" => "a list",
+        "a map" => "an object",
+        "unit" => "null",
+        _ if expected.starts_with("struct ") || expected.starts_with("internally tagged") => {
+            "an object"
+        }
+        _ if expected.starts_with("enum ") || expected.contains("variant") => "one of its names",
+        _ if expected.starts_with("a tuple") || expected.starts_with("an array") => "a list",
+        _ => expected,
+    }
 }
 
 #[cfg(test)]
@@ -546,7 +572,7 @@ mod tests {
             "{}",
             hint(r#"{"canary": 1}"#)
         );
-        assert!(hint(r#"{"content": 7}"#).contains("expected a string"));
+        assert!(hint(r#"{"content": 7}"#).contains("wrong type; expected text"));
     }
 
     #[test]

@@ -5,7 +5,6 @@ use anyhow::{Context, ensure};
 use remem_core::Policy;
 use remem_core::agent::{Agent, Prompt};
 use remem_wire::agent::AgentInstall;
-use remem_wire::error::json_hint;
 use std::fs;
 use std::path::{Component, Path};
 
@@ -51,7 +50,7 @@ fn file_context(file: &Path) -> String {
 fn read_agent(folder: &Path, file: &Path, policy: &Policy) -> anyhow::Result<Agent> {
     let text = read_bounded(file, policy)?;
     let install = AgentInstall::from_file(&text)
-        .map_err(|error| anyhow::anyhow!("it is not valid: {}", json_hint(&error)))?;
+        .map_err(|error| anyhow::anyhow!("invalid manifest: {}", crate::hints::json(&error)))?;
     let agent = Agent::new(install.into(), policy)?;
     let Prompt::File(name) = agent.prompt() else {
         return Ok(agent);
@@ -130,7 +129,7 @@ mod tests {
             (vec![("x.json", climbing.as_str())], "systemPromptRef"),
             (vec![("x.json", class.as_str())], "modelClass must be"),
             (vec![("x.json", "{canary")], "not JSON"),
-            (vec![("x.json", "[]")], "it is not valid"),
+            (vec![("x.json", "[]")], "invalid manifest"),
             (
                 vec![("prompts/a.md", "p"), ("a.json", GOOD), ("x.json", GOOD)],
                 "same agentId",

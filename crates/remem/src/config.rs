@@ -2,15 +2,18 @@
 //! environment, then by flags. Unknown keys are refused, so that a typo is never silently ignored.
 
 mod embedder;
+mod faults;
 mod profiles;
+mod variables;
 
 pub use embedder::Embedder;
 pub use profiles::ProfileSettings;
 
 use crate::cli::{Global, Serve};
+use crate::hints;
 use anyhow::Context;
 use figment::Figment;
-use figment::providers::{Env, Format, Serialized, Toml};
+use figment::providers::{Format, Serialized, Toml};
 use remem_core::permission::{self, ROLES};
 use remem_core::schedule::zone;
 use remem_core::{Permission, Policy, Profiles, ShapePolicy, Timing, Trust};
@@ -21,8 +24,12 @@ use remem_store_sql::postgres::WAITERS_MAX;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
+use tracing_subscriber::EnvFilter;
+use tracing_subscriber::filter::LevelFilter;
 
 const HOUR_MS: i64 = 3_600_000;
+/// Levels of the log.
+const LEVELS: [&str; 6] = ["off", "error", "warn", "info", "debug", "trace"];
 
 /// All settings of a host, by section.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
@@ -384,15 +391,15 @@ pub fn load(global: &Global, serve: Option<&Serve>) -> anyhow::Result<Config> {
     if let Some(file) = &global.config {
         anyhow::ensure!(
             file.is_file(),
-            "the configuration file {} does not exist",
+            "configuration file {} not found",
             file.display()
         );
         figment = figment.merge(Toml::file_exact(file));
     }
     let mut config: Config = figment
-        .merge(Env::prefixed("REMEM_").ignore(&NOT_CONFIG).split("__"))
+        .merge(variables::settings(global))
         .extract()
-        .context("the configuration is not valid")?;
+        .map_err(|error| anyhow::anyhow!("invalid configuration: {}", faults::text(error)))?;
     if let Some(dir) = &global.data_dir {
         config.storage.data_dir.clone_from(dir);
     }
@@ -475,7 +482,32 @@ impl Config {
         profiles::profiles(&self.profiles)
     }
 
-    /// Returns the policy that these settings describe, once they are checked.
+    /// The filter of the log. A word that is no level would switch everything off: the library takes
+    /// it for the name of a part.
+    pub fn log_filter(&self) -> anyhow::Result<EnvFilter> {
+        let level = &self.log.level;
+        for part in level
+            .split(',')
+            .map(str::trim)
+            .filter(|part| !part.is_empty())
+        {
+            if part.contains('=') || part.parse::<LevelFilter>().is_ok() {
+                continue;
+            }
+            let near = hints::closest(part, LEVELS);
+            let near = near
+                .map(|near| format!("; did you mean {near}?"))
+                .unwrap_or_default();
+            anyhow::bail!(
+                "log.level '{part}' is not a level; use {}, or a filter such as \
+                 info,remem_engine=debug{near}",
+                LEVELS.join(", ")
+            );
+        }
+        EnvFilter::try_new(level).context("log.level is not a valid filter")
+    }
+
+    /// The policy these settings make.
     pub fn policy(&self) -> anyhow::Result<Policy> {
         let l = &self.limits;
         anyhow::ensure!(
@@ -599,6 +631,56 @@ mod tests {
             change(&mut config.proposals);
             assert!(config.proposals().is_err(), "{n}");
         }
+    }
+
+    #[test]
+    fn a_word_that_is_no_level_does_not_silence_the_log() {
+        let mut config = Config::default();
+        for (level, near) in [
+            ("loud", ""),
+            ("inof", "did you mean info?"),
+            ("warn,loud", ""),
+        ] {
+            config.log.level = level.to_owned();
+            let error = config.log_filter().map(|_| ()).unwrap_err().to_string();
+            assert!(
+                error.contains("is not a level") && error.ends_with(near),
+                "{error}"
+            );
+        }
+        for level in [
+            "info",
+            "DEBUG",
+            "off",
+            "info,remem_engine=debug",
+            "remem=trace, warn",
+        ] {
+            config.log.level = level.to_owned();
+            assert!(config.log_filter().is_ok(), "{level}");
+        }
+    }
+
+    #[test]
+    fn a_fault_names_its_key_and_no_type() {
+        let fault = |text: &str| {
+            let figment = Figment::from(Serialized::defaults(Config::default()));
+            let figment = figment.merge(Toml::string(text));
+            faults::text(figment.extract::<Config>().unwrap_err())
+        };
+        assert_eq!(
+            fault("[server]\nlissten = 'x'"),
+            "unknown key `lissten`; did you mean `listen`? in section [server]"
+        );
+        let many = fault("[limits]\ntags_max = 'many'");
+        assert_eq!(
+            many,
+            "limits.tags_max must be a whole number of 0 or more, not text"
+        );
+        assert!(
+            !fault("server = 7").contains("struct"),
+            "{}",
+            fault("server = 7")
+        );
     }
 
     #[test]

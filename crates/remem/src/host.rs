@@ -4,6 +4,7 @@
 use crate::agents;
 use crate::config::Config;
 use crate::embedder;
+use crate::hints;
 use crate::jwt;
 use crate::model;
 use crate::post::Outbound;
@@ -279,7 +280,7 @@ pub async fn local_door(config: &Config, tenant: &str) -> anyhow::Result<EngineD
     }
     let caller = engine.local_caller(&tenant).await;
     let caller = caller.with_context(|| {
-        format!("there is no tenant {tenant}; create it with `remem tenant create {tenant}`")
+        format!("tenant {tenant} not found; create it with `remem tenant create {tenant}`")
     })?;
     Ok(EngineDoor { engine, caller })
 }
@@ -383,14 +384,15 @@ pub fn registered(file: &Path) -> anyhow::Result<Vec<(Option<TenantId>, SecretVa
         if line.trim().is_empty() {
             continue;
         }
-        let parsed: Option<RegisteredLine> = serde_json::from_str(&line).ok();
         let place = || format!("line {} of {name}", number + 1);
-        let Some(line) = parsed else {
-            bail!(
-                "{} is not {{\"secretId\", \"secret\", \"tenant\"?}}",
+        let line = line.trim_start_matches(hints::BOM);
+        let line: RegisteredLine = serde_json::from_str(line).map_err(|error| {
+            let why = hints::json_line(&error);
+            anyhow::anyhow!(
+                "{}: {why}; a line is {{\"secretId\", \"secret\", \"tenant\"?}}",
                 place()
             )
-        };
+        })?;
         let tenant = line.tenant.map(|t| {
             TenantId::parse(&t)
                 .with_context(|| format!("{}: the tenant's name is not valid", place()))

@@ -253,7 +253,7 @@ fn written(response: &Response) -> (String, bool) {
 
 fn unreachable(url: &str) -> Failure {
     let message = format!(
-        "no server answers at {url}; start one with `remem serve`, or add --local to open the embedded store directly"
+        "cannot reach a server at {url}; start one with `remem serve`, or pass --local to open the embedded store without one"
     );
     let body = ErrorBody {
         error: "unreachable".to_owned(),

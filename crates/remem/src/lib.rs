@@ -5,12 +5,29 @@
 //! needs to open a host with the same options and settings and to print like a command. Nothing
 //! else may be public.
 
+/// Prints to standard output; a closed pipe ends the program quietly instead of with a panic.
+macro_rules! print {
+    ($($text:tt)*) => { $crate::output::write(format_args!($($text)*)) };
+}
+
+/// Prints a line to standard output; a closed pipe ends the program quietly.
+macro_rules! println {
+    () => { $crate::output::write(format_args!("\n")) };
+    ($($text:tt)*) => { $crate::output::write(format_args!("{}\n", format_args!($($text)*))) };
+}
+
+/// Prints a line to standard error, if anybody reads it.
+macro_rules! eprintln {
+    ($($text:tt)*) => { $crate::output::write_error(format_args!("{}\n", format_args!($($text)*))) };
+}
+
 mod agents;
 mod cli;
 mod commands;
 mod config;
 mod embedder;
 mod endpoint;
+mod hints;
 mod host;
 mod http_door;
 mod jwt;
@@ -25,18 +42,27 @@ pub use cli::Global;
 pub use output::{json as print_json, table as print_table};
 pub use settings::Settings;
 
-use clap::Parser;
+use std::ffi::OsString;
 use std::pin::Pin;
 use std::process::ExitCode;
 
 /// Runs the program `remem` with the arguments of this process.
 pub fn main() -> ExitCode {
-    run_program(async { commands::run(cli::Cli::parse()).await })
+    let arguments: Vec<OsString> = std::env::args_os().collect();
+    let json = cli::wants_json(&arguments);
+    match cli::parse(arguments) {
+        Ok((cli, typed)) => run_program(json, async move {
+            commands::run(cli)
+                .await
+                .map_err(|error| typed.explain(error))
+        }),
+        Err(error) => cli::refuse(&error, json),
+    }
 }
 
 /// Runs a program to its end: prints its error, if there is one, and returns the exit code that
-/// stands for the error.
-pub fn run_program(program: impl Future<Output = anyhow::Result<()>>) -> ExitCode {
+/// scripts can tell it by.
+pub fn run_program(json: bool, program: impl Future<Output = anyhow::Result<()>>) -> ExitCode {
     quiet_panics();
     let runtime = match tokio::runtime::Builder::new_multi_thread()
         .enable_all()
@@ -52,8 +78,9 @@ pub fn run_program(program: impl Future<Output = anyhow::Result<()>>) -> ExitCod
     let program: Pin<Box<dyn Future<Output = anyhow::Result<()>>>> = Box::pin(program);
     match runtime.block_on(program) {
         Ok(()) => ExitCode::SUCCESS,
+        Err(error) if output::is_closed_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("error: {error:#}");
+            output::print_error(&error, json);
             ExitCode::from(output::exit_code(&error))
         }
     }

@@ -1,10 +1,16 @@
 //! The output of commands for people and scripts: tables, JSON lines and exit codes.
 
+mod width;
+
+use crate::cli::Global;
 use comfy_table::{ContentArrangement, Table, presets};
 use remem_core::sabotage;
 use remem_wire::Failure;
 use serde::Serialize;
+use serde_json::{Map, Value, json};
+use std::io::{ErrorKind, Write};
 use std::path::PathBuf;
+use width::{Last, Sheet, fit, terminal_width};
 
 /// Prints a value as one line of JSON.
 pub fn json<T: Serialize>(value: &T) -> anyhow::Result<()> {
@@ -14,19 +20,40 @@ pub fn json<T: Serialize>(value: &T) -> anyhow::Result<()> {
 
 /// Prints rows under a heading, or the sentence `nothing` if there are none.
 pub fn table(heading: &[&str], rows: Vec<Vec<String>>, nothing: &str) {
+    show(heading, rows, nothing, Last::Cut);
+}
+
+/// The same for rows whose last column has to be read whole: it is wrapped rather than cut.
+pub fn table_of_details(heading: &[&str], rows: Vec<Vec<String>>, nothing: &str) {
+    show(heading, rows, nothing, Last::Wrap);
+}
+
+fn show(heading: &[&str], rows: Vec<Vec<String>>, nothing: &str, last: Last) {
     if rows.is_empty() {
         println!("{nothing}");
         return;
     }
+    let heading = heading.iter().map(|name| (*name).to_owned()).collect();
+    let sheet = Sheet { heading, rows };
+    let (sheet, left_out) = match terminal_width() {
+        Some(width) => fit(sheet, width, last),
+        None => (sheet, Vec::new()),
+    };
     let mut table = Table::new();
     table
         .load_style(presets::NOTHING)
         .set_content_arrangement(ContentArrangement::Disabled)
-        .set_header(heading.iter().copied());
-    for row in rows {
+        .set_header(sheet.heading);
+    for row in sheet.rows {
         table.add_row(row);
     }
     println!("{}", table.trim_fmt());
+    if !left_out.is_empty() {
+        eprintln!(
+            "(not shown, for want of width: {}; --json shows all)",
+            left_out.join(", ")
+        );
+    }
 }
 
 /// Returns whether a character could control a terminal: a control character, or one that changes
@@ -65,10 +92,13 @@ pub fn visible(text: &str) -> String {
         .collect()
 }
 
-/// Returns the exit code that stands for an error in scripts.
+/// The exit code of a wrong usage.
+pub const USAGE: u8 = 2;
+
+/// What a script can tell from the exit code; the table is in `cli::page`.
 pub fn exit_code(error: &anyhow::Error) -> u8 {
     if error.is::<WrongUsage>() || error.is::<WrongTenant>() {
-        return 2;
+        return USAGE;
     }
     if error.is::<NoKey>() {
         return 5;
@@ -88,10 +118,84 @@ pub fn exit_code(error: &anyhow::Error) -> u8 {
     }
 }
 
-/// A command line that was parsed but cannot be executed. The message says what to type instead.
+/// Prints the error of a command, as text or as JSON.
+pub fn print_error(error: &anyhow::Error, json: bool) {
+    if !json {
+        eprintln!("error: {error:#}");
+        return;
+    }
+    let Some(failure) = error.downcast_ref::<Failure>() else {
+        let code = match exit_code(error) {
+            USAGE => "usage",
+            5 => "no_key",
+            7 => "left_out",
+            _ => "failed",
+        };
+        return print_error_json(code, &format!("{error:#}"), None);
+    };
+    let body = &failure.body;
+    // What stands before it says where it happened, such as a line of a file.
+    let text = format!("{error:#}");
+    let text = text.strip_suffix(&format!(" ({})", body.error));
+    let message = text.unwrap_or(&body.message);
+    print_error_json(&body.error, message, body.details.as_ref());
+}
+
+/// Prints an error as one line of JSON.
+pub fn print_error_json(code: &str, message: &str, details: Option<&Map<String, Value>>) {
+    let mut line = json!({"error": code, "message": message});
+    if let Some(details) = details {
+        line["details"] = json!(details);
+    }
+    eprintln!("{line}");
+}
+
+/// Prints a warning, as text or as JSON.
+pub fn warn(global: &Global, text: &str) {
+    if global.json {
+        eprintln!("{}", json!({"warning": text}));
+    } else {
+        eprintln!("warning: {text}");
+    }
+}
+
+/// A count with its noun: "1 entry", "2 entries".
+pub fn count(number: u64, one: &str, many: &str) -> String {
+    let noun = if number == 1 { one } else { many };
+    format!("{number} {noun}")
+}
+
+/// Whether an error says that the reader of a pipe has gone, which is its right.
+pub fn is_closed_pipe(error: &anyhow::Error) -> bool {
+    let closed = |error: &std::io::Error| error.kind() == ErrorKind::BrokenPipe;
+    error
+        .chain()
+        .any(|cause| cause.downcast_ref().is_some_and(closed))
+}
+
+/// Writes to standard output; ends the program quietly if nobody reads it any more, as `head` does
+/// when it has enough. The library's `print!` and `println!` go here.
+pub fn write(text: std::fmt::Arguments<'_>) {
+    match std::io::stdout().lock().write_fmt(text) {
+        Err(error) if error.kind() == ErrorKind::BrokenPipe => std::process::exit(0),
+        // A full disk, say: a command that could not tell its answer has failed.
+        Err(error) => {
+            eprintln!("error: cannot write to standard output: {error}");
+            std::process::exit(1)
+        }
+        Ok(()) => {}
+    }
+}
+
+/// Writes to standard error; there is nobody to tell if that fails.
+pub fn write_error(text: std::fmt::Arguments<'_>) {
+    let _ = std::io::stderr().lock().write_fmt(text);
+}
+
+/// A command line that was parsed and still cannot be carried out; says what to type instead.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
-pub struct WrongUsage(pub &'static str);
+pub struct WrongUsage(pub String);
 
 /// A command did everything that it could, but left something out, as the counts that it printed
 /// show.
@@ -102,8 +206,8 @@ pub struct LeftOut(pub &'static str);
 /// The key in use belongs to another tenant than the one that was named.
 #[derive(Debug, thiserror::Error)]
 #[error(
-    "the key is of another tenant than --tenant (or REMEM_TENANT) names; nothing was done. `remem whoami` \
-     without --tenant shows which: give a key of the tenant, or leave --tenant out"
+    "the key belongs to another tenant than --tenant (or REMEM_TENANT) names; nothing was done. \
+     `remem whoami` without --tenant shows which; use a key of that tenant, or omit --tenant"
 )]
 pub struct WrongTenant;
 
@@ -116,7 +220,8 @@ impl std::fmt::Display for NoKey {
         let file = self.0.display();
         write!(
             f,
-            "no API key: give one with --key or REMEM_KEY ({file} cannot be read), or add --local to open the embedded store directly"
+            "no API key: cannot read {file}. Start a server in this folder with `remem serve`, pass \
+             --key or set REMEM_KEY, or add --local to open the embedded store without a server"
         )
     }
 }

@@ -60,12 +60,11 @@ params!(
         content: String,
         /// Labels to filter by later.
         tags: Option<Vec<String>>,
-        /// The instant from which it is no longer returned.
+        /// Expiry time (RFC 3339).
         expires_at: Option<Instant>,
         /// A JSON object stored with the text.
         metadata: Option<Metadata>,
-        /// The subjects it is about (a person, a customer number), so that it can be forgotten by
-        /// subject later.
+        /// Subject (a person, a customer number), used later by forget.
         subjects: Option<Vec<String>>,
         /// Its lifetime: interaction, session or persistent; set by the memory if absent.
         tier: Option<TierName>,
@@ -148,10 +147,9 @@ params!(
         interaction: Option<String>,
         /// Only entries of this session.
         session: Option<String>,
-        /// The kind of search: hybrid (words and meaning, if absent), lexical or semantic.
+        /// Search mode: hybrid (keyword and meaning, the default), lexical or semantic.
         mode: Option<String>,
-        /// Treatment of a time in the query: filter (if absent) searches entries of that time,
-        /// prefer favours them, ignore does nothing.
+        /// How to treat dates in the query: filter (the default), prefer or ignore.
         time: Option<String>,
         /// Whether each hit lists the parts of its score.
         explain: Option<bool>,
@@ -177,10 +175,9 @@ params!(
         limit: Option<u32>,
         /// Whether probably irrelevant hits are left out; true if absent.
         abstain: Option<bool>,
-        /// The kind of search: hybrid (words and meaning, if absent), lexical or semantic.
+        /// Search mode: hybrid (keyword and meaning, the default), lexical or semantic.
         mode: Option<String>,
-        /// Treatment of a time in the query: filter (if absent) searches entries of that time,
-        /// prefer favours them, ignore does nothing.
+        /// How to treat dates in the query: filter (the default), prefer or ignore.
         time: Option<String>,
         /// Only entries that carry all of these tags.
         tags: Option<Vec<String>>,
@@ -250,7 +247,7 @@ params!(
         /// The workflow or agent that is started when it fires; without one, only an event reports
         /// it.
         delivery: Option<DeliveryDoc>,
-        /// The subjects it is about, so that it can be forgotten by subject later.
+        /// Subject, used later by forget.
         subjects: Option<Vec<String>>,
         /// Makes a repetition of this call safe.
         idempotency_key: Option<String>,

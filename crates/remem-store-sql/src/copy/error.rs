@@ -28,7 +28,7 @@ impl std::fmt::Display for End {
 #[derive(Debug, thiserror::Error)]
 pub enum CopyError {
     /// The source has no host.
-    #[error("the source holds no host: there is no host.db in that folder")]
+    #[error("the source holds no host: host.db not found in that folder")]
     NoHost,
     /// The embedded store cannot be opened.
     #[error("the {0} cannot be opened")]
@@ -40,7 +40,7 @@ pub enum CopyError {
     #[error("source and target are the same place")]
     SamePlace,
     /// There is no tenant of the name given by `--tenant`.
-    #[error("there is no tenant {0} at the source")]
+    #[error("tenant {0} not found at the source")]
     NoTenant(TenantId),
     /// The key file is damaged or cannot be read.
     #[error("host.key of the {0} cannot be used: {1}")]

@@ -58,7 +58,7 @@ fn hint(code: &SqlState) -> &'static str {
     match code.code() {
         "28P01" => ": the user or the password is wrong",
         "28000" => ": the server does not let this user in from here (pg_hba.conf)",
-        "3D000" => ": there is no such database",
+        "3D000" => ": database not found",
         "42501" => ": this role lacks the right to do it",
         _ => "",
     }

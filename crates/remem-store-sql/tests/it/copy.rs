@@ -1554,7 +1554,7 @@ async fn places_that_do_not_fit_are_refused() {
     assert!(
         refusal(nowhere, b.place())
             .await
-            .contains("there is no host.db")
+            .contains("host.db not found")
     );
     let empty = Home::Database(Database {
         app_url: String::new(),

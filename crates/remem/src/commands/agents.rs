@@ -2,10 +2,10 @@
 
 use super::door;
 use crate::cli::{Agent, Global};
+use crate::hints;
 use crate::output;
 use anyhow::Context;
 use remem_wire::agent::{AgentInstall, AgentInventoryEntry};
-use remem_wire::error::json_hint;
 use std::path::Path;
 
 pub async fn run(global: &Global, command: &Agent) -> anyhow::Result<()> {
@@ -26,7 +26,7 @@ pub async fn run(global: &Global, command: &Agent) -> anyhow::Result<()> {
                 ]
             });
             output::table(
-                &["AGENT", "LABEL", "MODEL CLASS", "PACK", "IS WITHOUT"],
+                &["AGENT", "LABEL", "MODEL CLASS", "PACK", "MISSING"],
                 rows.collect(),
                 "no agents",
             );
@@ -53,8 +53,9 @@ pub async fn run(global: &Global, command: &Agent) -> anyhow::Result<()> {
 
 async fn install(global: &Global, file: &Path) -> anyhow::Result<()> {
     let text = std::fs::read(file).with_context(|| format!("cannot read {}", file.display()))?;
-    let request = AgentInstall::from_file(&text)
-        .map_err(|e| anyhow::anyhow!("{} is not a manifest: {}", file.display(), json_hint(&e)))?;
+    let request = AgentInstall::from_file(hints::without_bom(&text)).map_err(|e| {
+        anyhow::anyhow!("{} is not a manifest: {}", file.display(), hints::json(&e))
+    })?;
     let installed = door(global).await?.install_agent(request).await?;
     if global.json {
         return output::json(&installed.entry);
@@ -67,7 +68,7 @@ async fn install(global: &Global, file: &Path) -> anyhow::Result<()> {
     println!("{what} {}", installed.entry.agent_id);
     let without = lacks(&installed.entry);
     if !without.is_empty() {
-        eprintln!("it works without: {}", output::visible(&without));
+        eprintln!("not available on this host: {}", output::visible(&without));
     }
     Ok(())
 }
@@ -100,7 +101,7 @@ fn show(agent: &AgentInventoryEntry) {
                 .map(|t| t.to_string())
                 .unwrap_or_default(),
         ),
-        ("is without", lacks(agent)),
+        ("missing", lacks(agent)),
     ];
     for (name, value) in rows.iter().filter(|(_, value)| !value.is_empty()) {
         println!("{name:<12}{}", output::preview(value, 600));

@@ -2,12 +2,13 @@
 //! observations and sets the rules by which promises are recognised.
 
 use super::door;
-use super::entries::{duration_ms, instant};
-use crate::cli::{Commitment, CommitmentList as List, Create, Global, Rules};
+use super::entries::after_now;
+use crate::cli::{Commitment, CommitmentList as List, Create, Duration, Global, Rules};
 use crate::output::{self, preview, visible};
 use remem_core::Timestamp;
 use remem_engine::ports::{Clock, SystemClock};
 use remem_server::Door;
+use remem_wire::Failure;
 use remem_wire::commitment::{
     CommitmentCreate, CommitmentDoc, CommitmentList, CommitmentRulesDoc, CommitmentRulesPut,
     CommitmentSnooze, CommitmentWhy, CommitmentsQuery, DeliveryDoc, FireList, FiresQuery,
@@ -20,7 +21,10 @@ use std::sync::Arc;
 pub async fn run(global: &Global, command: &Commitment) -> anyhow::Result<()> {
     let api = door(global).await?;
     match command {
-        Commitment::List(list) => show_list(global, found(&api, list).await?),
+        Commitment::List(list) => {
+            let all = list.all || list.state.is_some();
+            show_list(global, found(&api, list).await?, all)
+        }
         Commitment::Show { id } => show(
             global,
             api.commitment(id).await?,
@@ -31,13 +35,10 @@ pub async fn run(global: &Global, command: &Commitment) -> anyhow::Result<()> {
         Commitment::Confirm { id } => changed(global, api.confirm_commitment(id).await?),
         Commitment::Cancel { id } => changed(global, api.cancel_commitment(id).await?),
         Commitment::Snooze { id, until, later } => {
+            // The one or the other is there: the command line asks for it.
             let until = match (until, later) {
-                (Some(text), _) => instant(text, "--until")?,
-                (None, later) => Instant(
-                    SystemClock
-                        .now()
-                        .plus_ms(duration_ms(later.as_deref().unwrap_or_default(), "--for")?),
-                ),
+                (None, Some(later)) => after_now(*later, "--for")?,
+                (until, _) => until.unwrap_or_else(|| Instant(SystemClock.now())),
             };
             changed(
                 global,
@@ -93,7 +94,7 @@ async fn found(api: &Arc<dyn Door>, list: &List) -> anyhow::Result<Vec<Commitmen
     }
 }
 
-fn show_list(global: &Global, found: Vec<CommitmentDoc>) -> anyhow::Result<()> {
+fn show_list(global: &Global, found: Vec<CommitmentDoc>, all: bool) -> anyhow::Result<()> {
     if global.json {
         return output::json(&CommitmentList {
             commitments: found,
@@ -115,7 +116,11 @@ fn show_list(global: &Global, found: Vec<CommitmentDoc>) -> anyhow::Result<()> {
     output::table(
         &["COMMITMENT", "STATE", "DUE", "MEMORY", "WHAT"],
         found.into_iter().map(row).collect(),
-        "nothing was promised",
+        if all {
+            "No commitments"
+        } else {
+            "No open commitments (--all shows finished ones)"
+        },
     );
     Ok(())
 }
@@ -218,7 +223,7 @@ fn show(global: &Global, commitment: CommitmentDoc, fires: FireList) -> anyhow::
     output::table(
         &["DUE", "FIRED", "RUN"],
         fires.fires.into_iter().map(row).collect(),
-        "it has not fired",
+        "It has not fired yet",
     );
     Ok(())
 }
@@ -231,7 +236,7 @@ fn explain(global: &Global, why: CommitmentWhy) -> anyhow::Result<()> {
     match (&why.rules, &why.cue, &why.condition_words) {
         (Some(rules), Some(cue), Some(words)) => {
             println!(
-                "read as   \"{}\" asks or promises, \"{}\" tells when",
+                "read as   \"{}\" asks or promises, \"{}\" says when",
                 visible(cue),
                 visible(words)
             );
@@ -241,11 +246,8 @@ fn explain(global: &Global, why: CommitmentWhy) -> anyhow::Result<()> {
                 why.commitment.confidence
             );
         }
-        (Some(rules), ..) => println!(
-            "by rules  {}; the words are not there any more",
-            visible(rules)
-        ),
-        (None, ..) => println!("a caller said when"),
+        (Some(rules), ..) => println!("by rules  {}; the text has been erased", visible(rules)),
+        (None, ..) => println!("created   with an explicit time or condition"),
     }
     Ok(())
 }
@@ -264,13 +266,9 @@ async fn create_commitment(
     create: &Create,
 ) -> anyhow::Result<()> {
     let new = CommitmentCreate {
-        text: create.text.clone(),
-        at: create
-            .at
-            .as_deref()
-            .map(|text| instant(text, "--at"))
-            .transpose()?,
-        every: create.every.clone(),
+        text: create.text.join(" "),
+        at: create.at,
+        every: create.every.map(Duration::iso),
         cron: create.cron.clone(),
         predicate: create.predicate.clone(),
         zone: create.zone.clone(),
@@ -279,7 +277,8 @@ async fn create_commitment(
     };
     let created = api
         .create_commitment(&create.memory_ref, new, create.idempotency_key.as_deref())
-        .await?;
+        .await
+        .map_err(no_time)?;
     if global.json {
         return output::json(&created.commitment);
     }
@@ -291,6 +290,16 @@ async fn create_commitment(
         when(&created.commitment, SystemClock.now())
     );
     Ok(())
+}
+
+/// The server names the fields of its API; here they are options.
+fn no_time(mut failure: Failure) -> Failure {
+    if failure.body.message.contains("no time in it") {
+        let text = "No time found in the text; use --at, --every, --cron or --predicate";
+        text.clone_into(&mut failure.body.message);
+        failure.body.details = None;
+    }
+    failure
 }
 
 fn changed(global: &Global, commitment: CommitmentDoc) -> anyhow::Result<()> {
@@ -311,7 +320,7 @@ fn observed(global: &Global, answer: ObservationAnswer) -> anyhow::Result<()> {
         return output::json(&answer);
     }
     println!(
-        "{}: {} waited for it, {} fired",
+        "{}: {} waiting, {} fired",
         visible(&answer.key),
         answer.matched,
         answer.fired.len()
@@ -355,7 +364,7 @@ async fn rules(global: &Global, api: &Arc<dyn Door>, wanted: &Rules) -> anyhow::
         rules
             .memory_ref
             .as_deref()
-            .map_or_else(|| "(all without their own)".to_owned(), visible)
+            .map_or_else(|| "(all without rules of their own)".to_owned(), visible)
     );
     println!("arm     {}", rules.arm);
     println!("zone    {}", visible(&rules.zone));
@@ -364,7 +373,7 @@ async fn rules(global: &Global, api: &Arc<dyn Door>, wanted: &Rules) -> anyhow::
         "starts  {}",
         starts
             .as_deref()
-            .map_or_else(|| "nothing: it only tells".to_owned(), visible)
+            .map_or_else(|| "nothing; an event is sent".to_owned(), visible)
     );
     Ok(())
 }

@@ -4,10 +4,10 @@
 //! The URLs of stores may hold passwords: no text of this file echoes one.
 
 use crate::cli::{Cli, Copy, Global};
-use crate::{config, host, output};
+use crate::output::{self, WrongUsage};
+use crate::{config, host};
 use anyhow::{Context, bail};
 use clap::CommandFactory;
-use clap::error::ErrorKind;
 use clap::parser::ValueSource;
 use indicatif::{ProgressBar, ProgressStyle};
 use remem_core::TenantId;
@@ -53,7 +53,7 @@ pub async fn run(global: &Global, copy: &Copy) -> anyhow::Result<()> {
         .collect();
     if !moved.is_empty() {
         bail!(
-            "the source was written to during the copy (tenant {}): stop what writes to it and run this again",
+            "the source was written to during the copy (tenant {}); stop its writers and repeat the command",
             moved.join(", ")
         );
     }
@@ -73,7 +73,7 @@ fn only_tenant() -> anyhow::Result<Option<TenantId>> {
         return Ok(None);
     }
     let name: Option<&String> = matches.get_one("tenant");
-    name.map(|name| TenantId::parse(name).context("the tenant's name is not valid"))
+    name.map(|name| TenantId::parse(name).context("--tenant is not a valid name"))
         .transpose()
 }
 
@@ -81,12 +81,12 @@ fn place(option: &str, text: &str, secret: Option<[u8; 32]>) -> anyhow::Result<P
     if let Some(folder) = text.strip_prefix("sqlite:") {
         let folder = folder.strip_prefix("//").unwrap_or(folder);
         if folder.is_empty() {
-            wrong_usage(option)
+            return Err(wrong_usage(option));
         }
         return Ok(Place::Folder(PathBuf::from(folder)));
     }
     if !text.starts_with("postgres://") && !text.starts_with("postgresql://") {
-        wrong_usage(option)
+        return Err(wrong_usage(option));
     }
     let target = Target::parse(text).with_context(|| option.to_owned())?;
     let options = postgres::Options {
@@ -105,12 +105,10 @@ fn place(option: &str, text: &str, secret: Option<[u8; 32]>) -> anyhow::Result<P
     })
 }
 
-/// Exits with clap's usage error, but without clap's echo of the value.
-fn wrong_usage(option: &str) -> ! {
+/// A wrong usage that does not echo the value.
+fn wrong_usage(option: &str) -> anyhow::Error {
     let text = format!("{option} must be sqlite:DIR or postgres://USER:PASSWORD@HOST/NAME");
-    Cli::command()
-        .error(ErrorKind::ValueValidation, text)
-        .exit()
+    WrongUsage(text).into()
 }
 
 fn bar(global: &Global) -> ProgressBar {

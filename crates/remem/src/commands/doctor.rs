@@ -42,9 +42,10 @@ pub async fn run(global: &Global) -> anyhow::Result<()> {
                 f.detail.clone(),
             ]
         });
-        output::table(&["", "CHECK", "DETAIL"], rows.collect(), "nothing to check");
+        output::table_of_details(&["", "CHECK", "DETAIL"], rows.collect(), "nothing to check");
     }
-    anyhow::ensure!(bad == 0, "{bad} checks failed");
+    let failed = output::count(bad as u64, "check", "checks");
+    anyhow::ensure!(bad == 0, "{failed} failed");
     Ok(())
 }
 
@@ -65,14 +66,17 @@ async fn examine(global: &Global) -> Vec<Finding> {
             return findings;
         }
     };
-    findings.push(finding("configuration", true, "valid"));
+    match config.log_filter() {
+        Ok(_) => findings.push(finding("configuration", true, "valid")),
+        Err(error) => findings.push(finding("configuration", false, format!("{error:#}"))),
+    }
     let dir = &config.storage.data_dir;
     if config.storage.database.is_none() && !dir.is_dir() {
         findings.push(finding(
             "data directory",
             true,
             format!(
-                "{} does not exist yet; `remem serve` makes it",
+                "{} does not exist yet; `remem serve` creates it",
                 dir.display()
             ),
         ));
@@ -125,7 +129,7 @@ async fn examine_engine(engine: &Arc<Engine>) -> Vec<Finding> {
     findings.push(finding(
         "clock",
         behind < 1_000,
-        format!("{behind} ms behind what it told before"),
+        format!("{behind} ms behind earlier commits"),
     ));
     let ahead: Vec<String> = engine
         .tenants_ahead()
@@ -155,7 +159,11 @@ async fn examine_host(engine: &Arc<Engine>) -> Finding {
         Ok(count) => finding(
             "tenants and keys",
             true,
-            format!("{count} rows agree with their hashes"),
+            output::count(
+                count,
+                "row agrees with its hash",
+                "rows agree with their hashes",
+            ),
         ),
         Err(error) => finding(
             "tenants and keys",
@@ -173,7 +181,7 @@ async fn examine_unhashed(engine: &Arc<Engine>) -> Finding {
             "row hashes",
             true,
             format!(
-                "{count} rows of an earlier version have none yet; upkeep makes them, on PostgreSQL `remem migrate`"
+                "{count} rows of an earlier version have none yet; a background pass adds them, on PostgreSQL `remem migrate`"
             ),
         ),
         Err(error) => finding("row hashes", false, error.to_string()),
@@ -190,7 +198,7 @@ async fn examine_embedders(config: &Config) -> Vec<Finding> {
         return vec![finding(
             "embedder",
             true,
-            "off: no model for vectors is installed or configured",
+            "off: no embedding model is installed or configured",
         )];
     }
     let mut findings = Vec::new();
@@ -226,11 +234,7 @@ async fn examine_embedders(config: &Config) -> Vec<Finding> {
 async fn examine_keys(engine: &Arc<Engine>) -> Finding {
     match engine.keys_without_ceiling().await {
         Err(error) => finding("keys", false, error.to_string()),
-        Ok(keys) if keys.is_empty() => finding(
-            "keys",
-            true,
-            "every key has a ceiling on what it may vouch for",
-        ),
+        Ok(keys) if keys.is_empty() => finding("keys", true, "every key has a highest trust"),
         Ok(keys) => {
             let names: Vec<String> = keys
                 .iter()
@@ -240,7 +244,7 @@ async fn examine_keys(engine: &Arc<Engine>) -> Finding {
                 "keys",
                 true,
                 format!(
-                    "may vouch for everything, since nobody said what they may (`remem key trust ID model` lowers one): {}",
+                    "without a highest trust (`remem key trust ID model` sets one): {}",
                     names.join(", ")
                 ),
             )

@@ -2,9 +2,9 @@
 
 use super::door;
 use super::workshop::validity;
-use crate::cli::{Global, List, OneEntry, Put};
-use crate::output::{self, preview, visible};
-use anyhow::{Context, bail};
+use crate::cli::{Duration, Global, List, OneEntry, Put};
+use crate::output::{self, WrongUsage, preview, visible};
+use anyhow::Context;
 use remem_engine::ports::{Clock, SystemClock};
 use remem_wire::entry::EntryBeside;
 use remem_wire::memory::{GetQuery, ListQuery, MemoriesQuery, ReadQuery};
@@ -13,31 +13,23 @@ use remem_wire::time::Instant;
 use remem_wire::workshop::EntryFacets;
 use remem_wire::{MemoryEntry, Metadata, PutEntry};
 use serde_json::json;
-use std::io::Read;
+use std::io::{IsTerminal, Read};
 
 pub async fn put(global: &Global, put: &Put) -> anyhow::Result<()> {
     let facets = &put.facets;
     let entry = PutEntry {
-        content: content(put)?,
+        content: content(&put.content)?,
         tags: put.tags.clone(),
         expires_at: expires_at(put)?,
-        metadata: metadata(put)?,
+        metadata: metadata(put),
         subjects: put.subjects.clone(),
         tier: facets.tier,
         typology: facets.typology,
         interaction: facets.interaction.clone(),
         world: facets.world.clone(),
         slot: facets.slot.clone(),
-        valid_from: facets
-            .valid_from
-            .as_deref()
-            .map(|t| instant(t, "--valid-from"))
-            .transpose()?,
-        valid_to: facets
-            .valid_to
-            .as_deref()
-            .map(|t| instant(t, "--valid-to"))
-            .transpose()?,
+        valid_from: facets.valid_from,
+        valid_to: facets.valid_to,
         source: facets.source,
         source_ref: facets.source_ref.clone(),
     };
@@ -59,78 +51,52 @@ pub async fn put(global: &Global, put: &Put) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Returns the metadata of a put: the object of `--metadata`, with the speaker and the tool of
-/// their flags.
-fn metadata(put: &Put) -> anyhow::Result<Option<Metadata>> {
-    let given: Option<Metadata> = put
-        .metadata
-        .as_deref()
-        .map(serde_json::from_str)
-        .transpose()
-        .context("--metadata must be a JSON object")?;
+/// The metadata that was given, with the speaker and the tool.
+fn metadata(put: &Put) -> Option<Metadata> {
+    let given = put.metadata.clone();
     let flags = [("speaker", &put.facets.speaker), ("tool", &put.facets.tool)];
     let from_flags: Metadata = flags
         .into_iter()
         .filter_map(|(name, value)| Some((name.to_owned(), json!(value.as_ref()?))))
         .collect();
     if from_flags.is_empty() {
-        return Ok(given);
+        return given;
     }
-    Ok(Some(
+    Some(
         given
             .unwrap_or_default()
             .into_iter()
             .chain(from_flags)
             .collect(),
-    ))
+    )
 }
 
-fn content(put: &Put) -> anyhow::Result<String> {
-    match put.content.as_deref() {
-        Some(text) if text != "-" => Ok(text.to_owned()),
-        _ => {
-            let mut text = String::new();
-            std::io::stdin()
-                .read_to_string(&mut text)
-                .context("standard input is not UTF-8 text")?;
-            Ok(text.strip_suffix('\n').map(str::to_owned).unwrap_or(text))
-        }
+/// The words that were typed; without any, or for `-`, standard input.
+fn content(words: &[String]) -> anyhow::Result<String> {
+    if !words.is_empty() && words != ["-"] {
+        return Ok(words.join(" "));
     }
+    if std::io::stdin().is_terminal() {
+        eprintln!("Reading the text from the terminal; end it with Ctrl-D.");
+    }
+    let mut text = String::new();
+    std::io::stdin()
+        .read_to_string(&mut text)
+        .context("standard input is not UTF-8 text")?;
+    Ok(text.strip_suffix('\n').map(str::to_owned).unwrap_or(text))
 }
 
 fn expires_at(put: &Put) -> anyhow::Result<Option<Instant>> {
-    match (&put.expires_at, &put.ttl) {
-        (Some(text), _) => Ok(Some(instant(text, "--expires-at")?)),
-        (None, Some(ttl)) => Ok(Some(Instant(
-            SystemClock.now().plus_ms(duration_ms(ttl, "--ttl")?),
-        ))),
-        (None, None) => Ok(None),
-    }
-}
-
-pub fn instant(text: &str, flag: &str) -> anyhow::Result<Instant> {
-    Instant::parse(text)
-        .with_context(|| format!("{flag} must be RFC 3339, for example 2030-01-31T12:00:00Z"))
-}
-
-pub fn duration_ms(text: &str, flag: &str) -> anyhow::Result<i64> {
-    let (number, unit) = text.split_at(
-        text.find(|c: char| !c.is_ascii_digit())
-            .unwrap_or(text.len()),
-    );
-    let unit_ms = match unit {
-        "ms" => 1,
-        "s" => 1_000,
-        "m" => 60_000,
-        "h" => 3_600_000,
-        "d" => 86_400_000,
-        _ => bail!("{flag} must be a number and ms, s, m, h or d, for example 12h"),
+    let Some(ttl) = put.ttl else {
+        return Ok(put.expires_at);
     };
-    number
-        .parse::<i64>()
-        .ok()
-        .and_then(|n| n.checked_mul(unit_ms))
-        .with_context(|| format!("{flag} is not a number this program can use"))
+    Ok(Some(after_now(ttl, "--ttl")?))
+}
+
+/// The instant so far from now.
+pub fn after_now(duration: Duration, option: &str) -> anyhow::Result<Instant> {
+    let then = duration.after(SystemClock.now()).map(Instant);
+    then.ok_or_else(|| WrongUsage(format!("{option} leads past the year 9999")).into())
 }
 
 pub async fn get(global: &Global, target: &OneEntry) -> anyhow::Result<()> {
@@ -168,11 +134,7 @@ pub async fn list(global: &Global, list: &List) -> anyhow::Result<()> {
         tag: list.tag.clone(),
         at_least: list.at_least.clone(),
         include: Some("facets".to_owned()),
-        as_of: which
-            .as_of
-            .as_deref()
-            .map(|t| instant(t, "--as-of"))
-            .transpose()?,
+        as_of: which.as_of,
         tier: which.tier,
         typology: which.typology,
         interaction: which.interaction.clone(),
@@ -248,7 +210,7 @@ pub async fn delete(global: &Global, target: &OneEntry) -> anyhow::Result<()> {
     println!("deleted  (revision {})", written.revision);
     if written.value.held {
         eprintln!(
-            "An action rests on it, so its text is held; forgetting its subject erases it (`remem audit` shows the action)."
+            "Its text is kept because an action rests on it (`remem audit` shows which); `remem forget` erases it."
         );
     }
     Ok(())

@@ -5,7 +5,7 @@
 
 use super::remote;
 use crate::cli::{Export, Global};
-use crate::output::LeftOut;
+use crate::output::{LeftOut, WrongUsage, count};
 use crate::{config, host};
 use anyhow::{Context, bail};
 use indicatif::ProgressBar;
@@ -136,19 +136,19 @@ fn state_path(file: &Path) -> PathBuf {
 fn begin(export: &Export, state: Option<&Path>) -> anyhow::Result<Position> {
     let Some(state) = state else {
         if export.resume {
-            bail!("--resume needs a file");
+            return Err(WrongUsage("--resume needs a file".to_owned()).into());
         }
         return Ok(Position::default());
     };
     if export.resume {
         let text = fs::read_to_string(state)
-            .with_context(|| format!("nothing to resume: {} is not there", state.display()))?;
+            .with_context(|| format!("nothing to resume: {} not found", state.display()))?;
         return serde_json::from_str(&text)
             .with_context(|| format!("{} cannot be read", state.display()));
     }
     if export.file.exists() {
         bail!(
-            "{} exists; remove it, or add --resume to go on with it",
+            "{} exists; remove it, or pass --resume to continue it",
             export.file.display()
         );
     }
@@ -310,17 +310,26 @@ impl Exporter {
             eprintln!("{counts}");
         } else {
             eprintln!(
-                "{} entries of {} memories, {} bytes",
-                self.at.entries, self.at.memories, self.at.bytes
+                "{} of {}, {} bytes",
+                count(self.at.entries, "entry", "entries"),
+                count(self.at.memories, "memory", "memories"),
+                self.at.bytes
             );
             eprintln!(
-                "left out: {} questions that entries answer, {} earlier answers, {} entries of sessions and chat \
-                 threads (written, and not imported), {} commitments; whom entries are about is never exported",
-                missing.slots, missing.history, missing.transient, missing.commitments
+                "left out: {}, {}, {} of sessions and chat threads (written, but not imported), {}; \
+                 subjects are never exported",
+                count(
+                    missing.slots,
+                    "question of an entry",
+                    "questions of entries"
+                ),
+                count(missing.history, "earlier answer", "earlier answers"),
+                count(missing.transient, "entry", "entries"),
+                count(missing.commitments, "commitment", "commitments")
             );
             if !global.local {
                 eprintln!(
-                    "not seen: other users' own memories, which no key shows; --local exports them all"
+                    "not included: other users' own memories, which no key can read; --local exports them all"
                 );
             }
         }
@@ -329,10 +338,7 @@ impl Exporter {
             missing.any(),
             false
         ) {
-            return Err(LeftOut(
-                "what is counted as left out is not in the export, or will not be imported",
-            )
-            .into());
+            return Err(LeftOut("the export is not complete: see what was left out").into());
         }
         Ok(())
     }

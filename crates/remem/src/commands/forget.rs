@@ -2,7 +2,8 @@
 
 use super::door;
 use crate::cli::{Erasure, Forget, Global};
-use crate::output::{self, preview};
+use crate::hints;
+use crate::output::{self, WrongUsage, preview};
 use anyhow::{Context, bail};
 use remem_engine::forget;
 use remem_server::Door;
@@ -18,9 +19,11 @@ type Report = Map<String, Value>;
 pub async fn run(global: &Global, command: &Forget) -> anyhow::Result<()> {
     let asks = !command.yes && !command.dry_run;
     if asks && (command.subject == "-" || !std::io::stdin().is_terminal()) {
-        bail!(
-            "nobody is here to be asked: add --yes to erase for good, or --dry-run to see what that would be"
-        );
+        return Err(WrongUsage(
+            "No terminal to confirm on; pass --yes, or --dry-run to see what would be erased"
+                .to_owned(),
+        )
+        .into());
     }
     let subject = if command.subject == "-" {
         read_line()?
@@ -29,7 +32,7 @@ pub async fn run(global: &Global, command: &Forget) -> anyhow::Result<()> {
     };
     let api = door(global).await?;
     if asks && !confirmed(&api, &subject).await? {
-        bail!("nothing was erased");
+        bail!("not confirmed; nothing was erased");
     }
     // The file is created before anything is erased: the answer to the erasure is the only one that
     // brings the report unasked.
@@ -59,7 +62,7 @@ pub async fn run(global: &Global, command: &Forget) -> anyhow::Result<()> {
     show(&answer, if command.dry_run { "would be" } else { "were" });
     if !command.dry_run && answer.changed {
         println!(
-            "report {}; `remem vacuum` makes the bytes gone from the files now",
+            "report {}; `remem vacuum` removes the bytes from the files now",
             text(&answer.report, "id")
         );
     }
@@ -126,7 +129,7 @@ fn text(report: &Report, name: &str) -> String {
 
 fn show(answer: &ForgetAnswer, verb: &str) {
     if !answer.changed {
-        println!("nothing here is about this subject");
+        println!("No entries with this subject");
         return;
     }
     let rows = |list: &str, what: &str| -> Vec<Vec<String>> {
@@ -148,10 +151,10 @@ fn show(answer: &ForgetAnswer, verb: &str) {
     let revived = rows("revived", "revived");
     let archives = rows("archives", "archive erased");
     println!(
-        "{} entries and {} archives {verb} erased, {} entries {verb} revived",
-        erased.len(),
-        archives.len(),
-        revived.len()
+        "{} and {} {verb} erased, {} {verb} revived",
+        output::count(erased.len() as u64, "entry", "entries"),
+        output::count(archives.len() as u64, "archive", "archives"),
+        output::count(revived.len() as u64, "entry", "entries")
     );
     let commitments = answer
         .report
@@ -159,7 +162,8 @@ fn show(answer: &ForgetAnswer, verb: &str) {
         .and_then(|counts| counts["commitments"].as_u64())
         .unwrap_or(0);
     if commitments > 0 {
-        println!("{commitments} commitments {verb} cancelled with them");
+        let commitments = output::count(commitments, "commitment", "commitments");
+        println!("{commitments} {verb} cancelled with them");
     }
     output::table(
         &["WHAT", "MEMORY", "ID"],
@@ -225,7 +229,7 @@ async fn list(global: &Global) -> anyhow::Result<()> {
                 "COMMITMENTS",
             ],
             rows,
-            "nothing was forgotten yet",
+            "No erasure reports",
         );
         println!("public key {key}");
     }
@@ -265,7 +269,7 @@ async fn verify(global: &Global, file: &Path, public_key: Option<&str>) -> anyho
         Signer::Itself(key) => (key, "the key in the report itself"),
     };
     if !forget::verify(&report, key) {
-        bail!("the report does not hold: it is not, word for word, what was signed with {whose}");
+        bail!("invalid signature: the report is not what was signed with {whose}");
     }
     if global.json {
         return output::json(
@@ -278,7 +282,7 @@ async fn verify(global: &Global, file: &Path, public_key: Option<&str>) -> anyho
     );
     if matches!(signer, Signer::Itself(_)) {
         println!(
-            "compare that key with the one that `remem erasure list` shows on the host, or give it with --public-key"
+            "compare that key with the one in `remem erasure list` on the host, or pass it with --public-key"
         );
     }
     Ok(())
@@ -290,10 +294,6 @@ fn read_report(file: &Path) -> anyhow::Result<Report> {
     } else {
         std::fs::read_to_string(file).with_context(|| format!("cannot read {}", file.display()))?
     };
-    serde_json::from_str(&text).map_err(|error| {
-        anyhow::anyhow!(
-            "this is no report: {}",
-            remem_wire::error::json_hint(&error)
-        )
-    })
+    serde_json::from_str(&text)
+        .map_err(|error| anyhow::anyhow!("not a report: {}", hints::json(&error)))
 }

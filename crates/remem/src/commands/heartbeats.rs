@@ -1,10 +1,8 @@
 //! `remem heartbeat`: lists, sets and removes heartbeats, the regular checks of a memory.
 
 use super::door;
-use super::entries::duration_ms;
 use crate::cli::{Global, Heartbeat};
-use crate::output::{self, preview};
-use anyhow::Context;
+use crate::output::{self, WrongUsage, preview};
 use remem_wire::heartbeat::{HeartbeatDoc, HeartbeatList, HeartbeatPut};
 
 pub async fn run(global: &Global, command: &Heartbeat) -> anyhow::Result<()> {
@@ -12,9 +10,10 @@ pub async fn run(global: &Global, command: &Heartbeat) -> anyhow::Result<()> {
     match command {
         Heartbeat::List => show(global, api.heartbeats().await?),
         Heartbeat::Set(set) => {
-            let seconds = duration_ms(&set.every, "--every")? / 1_000;
-            let every_seconds =
-                u32::try_from(seconds).context("--every is longer than this host can count")?;
+            let seconds = set.every.ms().and_then(|ms| u32::try_from(ms / 1_000).ok());
+            let every_seconds = seconds.ok_or_else(|| {
+                WrongUsage("--every is too long; heartbeats take hours or days".to_owned())
+            })?;
             let memory_ref = set.memory_ref.clone();
             let key = set.statement.join(" ");
             let tag = set.tag.clone();
@@ -58,7 +57,7 @@ fn show(global: &Global, list: HeartbeatList) -> anyhow::Result<()> {
             "off".to_owned()
         };
         let holds = heartbeat.holds.map_or_else(dash, |holds| {
-            if holds { "is so" } else { "is not so" }.to_owned()
+            if holds { "true" } else { "false" }.to_owned()
         });
         let last = heartbeat.last_at.map_or_else(dash, |at| {
             format!("{at} {}", heartbeat.last_status.unwrap_or_default())
@@ -76,11 +75,11 @@ fn show(global: &Global, list: HeartbeatList) -> anyhow::Result<()> {
     let heading = [
         "HEARTBEAT",
         "MEMORY",
-        "WHAT",
+        "CONDITION",
         "TAG",
-        "LOOKS",
+        "CHECKS",
         "NOW",
-        "LAST LOOK",
+        "LAST CHECK",
     ];
     output::table(
         &heading,

@@ -4,6 +4,7 @@
 
 use super::door;
 use crate::cli::{Global, Import};
+use crate::hints::{self, BOM};
 use crate::output::{self, LeftOut};
 use anyhow::{Context, bail};
 use indicatif::{ProgressBar, ProgressStyle};
@@ -111,8 +112,8 @@ pub async fn run(global: &Global, import: &Import) -> anyhow::Result<()> {
         output::json(counts)?;
     } else {
         println!(
-            "{} lines: {} imported, {} skipped (id taken), {} expired, {} transient, {} without their question, {} refused",
-            counts.lines,
+            "{}: {} imported, {} skipped (id exists), {} expired, {} transient, {} without their question, {} refused",
+            output::count(counts.lines, "line", "lines"),
             counts.imported,
             counts.skipped,
             counts.expired,
@@ -123,7 +124,8 @@ pub async fn run(global: &Global, import: &Import) -> anyhow::Result<()> {
     }
     result?;
     if counts.refused > 0 {
-        bail!("{} lines were refused; the rest is stored", counts.refused);
+        let refused = output::count(counts.refused, "line was", "lines were");
+        bail!("{refused} refused; the rest is stored");
     }
     let left_out = counts.transient + counts.slots;
     if sabotage!(
@@ -132,7 +134,7 @@ pub async fn run(global: &Global, import: &Import) -> anyhow::Result<()> {
         false
     ) {
         return Err(LeftOut(
-            "entries of sessions and chat threads were passed over, and questions that entries answered were left out",
+            "entries of sessions and chat threads were skipped, or questions of entries were left out",
         )
         .into());
     }
@@ -168,11 +170,16 @@ impl Importer<'_> {
         for (number, line) in BufReader::new(reader).lines().enumerate() {
             let line =
                 line.with_context(|| format!("line {} cannot be read as UTF-8 text", number + 1))?;
+            // Some editors begin a file with a mark that is no part of the text.
+            let line = match number {
+                0 => line.trim_start_matches(BOM),
+                _ => line.as_str(),
+            };
             if line.trim().is_empty() {
                 continue;
             }
             self.counts.lines += 1;
-            self.line(number as u64 + 1, &line).await?;
+            self.line(number as u64 + 1, line).await?;
         }
         self.flush().await
     }
@@ -180,7 +187,7 @@ impl Importer<'_> {
     async fn line(&mut self, number: u64, text: &str) -> anyhow::Result<()> {
         let line: Line = match objects::from_slice(text.as_bytes()) {
             Ok(line) => line,
-            Err(error) => return self.refuse(number, &remem_wire::error::json_hint(&error.source)),
+            Err(error) => return self.refuse(number, &hints::json_line(&error.source)),
         };
         if line
             .expires_at
@@ -195,7 +202,7 @@ impl Importer<'_> {
         }
         self.counts.slots += u64::from(line.slot.is_some());
         let Some(memory_ref) = line.memory_ref.or_else(|| self.import.memory_ref.clone()) else {
-            return self.refuse(number, "it has no memoryRef, and --ref is not given");
+            return self.refuse(number, "no memoryRef; add one, or pass --ref");
         };
         if memory_ref != self.batch.memory_ref
             || self.batch.entries.len() >= BATCH_ENTRIES

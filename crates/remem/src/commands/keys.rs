@@ -1,14 +1,13 @@
 //! `remem key`: creates, lists, lowers and revokes API keys. It opens the store itself, or a server
 //! with --url.
 
-use super::entries::instant;
 use super::own_door;
-use crate::cli::{Global, Key};
-use crate::output;
+use crate::cli::{Global, Key, KeyCreate};
+use crate::output::{self, WrongUsage};
 use crate::{config, host};
-use remem_core::permission::{self, ROLES};
-use remem_core::{ShapePolicy, TenantId, Trust};
-use remem_wire::admin::{KeyChange, KeyCreate, KeyList, TenantQuery};
+use remem_core::{Permission, ShapePolicy, TenantId, permission, sabotage};
+use remem_engine::ports::{Clock, SystemClock};
+use remem_wire::admin::{KeyChange, KeyInfo, KeyList, TenantQuery};
 use remem_wire::time::Instant;
 use remem_wire::workshop::SourceName;
 
@@ -24,56 +23,7 @@ pub async fn run(global: &Global, command: &Key) -> anyhow::Result<()> {
         ..global.clone()
     };
     match command {
-        Key::Create {
-            scopes,
-            role,
-            label,
-            expires_at,
-            principal,
-            trust,
-        } => {
-            let scopes = role
-                .as_deref()
-                .map(scopes_of)
-                .transpose()?
-                .unwrap_or_else(|| scopes.clone());
-            create_tenant(global).await?;
-            let expires_at = expires_at
-                .as_deref()
-                .map(|t| instant(t, "--expires-at"))
-                .transpose()?;
-            let scopes: Vec<String> = scopes
-                .iter()
-                .map(|s| s.trim().to_owned())
-                .filter(|s| !s.is_empty())
-                .collect();
-            let request = KeyCreate {
-                tenant,
-                label: label.clone(),
-                scopes,
-                expires_at,
-                principal: principal.clone(),
-                trust: trust.as_deref().map(source).transpose()?,
-            };
-            let created = own_door(&unchecked).await?.create_key(request).await?;
-            if global.json {
-                return output::json(&created);
-            }
-            println!("{}", created.key);
-            let info = created.info;
-            let principal = if info.principal == info.id {
-                String::new()
-            } else {
-                format!(", for {}", info.principal)
-            };
-            eprintln!(
-                "{} of tenant {}{principal}: {}; vouches for {} at the most. The key is shown this once.",
-                info.id,
-                info.tenant,
-                info.scopes.join(", "),
-                info.trust.as_str()
-            );
-        }
+        Key::Create(wanted) => create(global, &unchecked, tenant, wanted).await?,
         Key::List => {
             let list = own_door(&unchecked)
                 .await?
@@ -85,9 +35,7 @@ pub async fn run(global: &Global, command: &Key) -> anyhow::Result<()> {
             show(&list);
         }
         Key::Trust { id, trust } => {
-            let change = KeyChange {
-                trust: source(trust)?,
-            };
+            let change = KeyChange { trust: *trust };
             let changed = own_door(&unchecked)
                 .await?
                 .change_key(TenantQuery { tenant }, id, change)
@@ -95,20 +43,83 @@ pub async fn run(global: &Global, command: &Key) -> anyhow::Result<()> {
             if global.json {
                 return output::json(&changed);
             }
-            println!("vouches for {} at the most", changed.trust.as_str());
+            println!("{id} may claim {} at most", changed.trust.as_str());
         }
-        Key::Revoke { id } => {
-            own_door(&unchecked)
-                .await?
-                .revoke_key(TenantQuery { tenant }, id)
-                .await?;
+        Key::Revoke { id, yes } => {
+            let door = own_door(&unchecked).await?;
+            let query = TenantQuery { tenant };
+            let is_last = is_last_manager(&door.keys(query.clone()).await?, id);
+            if sabotage!(
+                "the-last-manager-is-revoked-unasked",
+                is_last && !yes,
+                false
+            ) {
+                return Err(WrongUsage(format!(
+                    "{id} is the last key of its tenant that can manage keys; pass --yes to revoke it. \
+                     `remem key create` on the host itself makes another"
+                ))
+                .into());
+            }
+            door.revoke_key(query, id).await?;
             if global.json {
                 return output::json(&serde_json::json!({"revoked": id}));
             }
-            println!("revoked");
+            println!("revoked {id}");
         }
     }
     Ok(())
+}
+
+async fn create(
+    global: &Global,
+    unchecked: &Global,
+    tenant: Option<String>,
+    wanted: &KeyCreate,
+) -> anyhow::Result<()> {
+    create_tenant(global).await?;
+    let request = remem_wire::admin::KeyCreate {
+        tenant,
+        label: wanted.label.clone(),
+        scopes: wanted
+            .role
+            .as_deref()
+            .map_or_else(|| wanted.scopes.clone(), scopes_of),
+        expires_at: wanted.expires_at,
+        principal: wanted.principal.clone(),
+        trust: wanted.trust,
+    };
+    let created = own_door(unchecked).await?.create_key(request).await?;
+    if global.json {
+        return output::json(&created);
+    }
+    println!("{}", created.key);
+    let info = created.info;
+    let whose = if info.principal == info.id {
+        String::new()
+    } else {
+        format!(" for {}", info.principal)
+    };
+    eprintln!(
+        "{} of tenant {}{whose}: {}; may claim {} at most. The key is shown only once.",
+        info.id,
+        info.tenant,
+        info.scopes.join(", "),
+        info.trust.as_str()
+    );
+    Ok(())
+}
+
+/// Whether without this key nobody could manage the tenant's keys any more.
+fn is_last_manager(list: &KeyList, id: &str) -> bool {
+    let now = SystemClock.now();
+    let lives =
+        |key: &&KeyInfo| key.revoked_at.is_none() && key.expires_at.is_none_or(|end| end.0 > now);
+    let manages = |key: &&KeyInfo| {
+        let scope = Permission::KeysManage.as_str();
+        key.scopes.iter().any(|one| one == scope)
+    };
+    let mut managers = list.keys.iter().filter(lives).filter(manages);
+    managers.next().is_some_and(|key| key.id == id) && managers.next().is_none()
 }
 
 fn show(list: &KeyList) {
@@ -144,7 +155,7 @@ fn show(list: &KeyList) {
     );
     if list.keys.iter().any(|key| key.trust_unset) {
         eprintln!(
-            "Keys marked (unset) may vouch for everything, since nobody said what they may; `remem key trust ID model` lowers one."
+            "Keys marked (unset) have no highest trust and may claim every one; `remem key trust ID model` lowers it."
         );
     }
 }
@@ -155,28 +166,13 @@ pub fn trust_of(trust: SourceName, unset: bool) -> String {
     format!("{}{mark}", trust.as_str())
 }
 
-/// Returns the error for a word that is not the name of a trust.
-pub fn unknown_trust() -> anyhow::Error {
-    anyhow::anyhow!(
-        "a trust is one of {}",
-        Trust::ALL.map(Trust::as_str).join(", ")
-    )
-}
-
-fn source(name: &str) -> anyhow::Result<SourceName> {
-    let trust: Trust = name.parse().map_err(|_| unknown_trust())?;
-    Ok(trust.into())
-}
-
-/// Returns the scopes of a role.
-fn scopes_of(role: &str) -> anyhow::Result<Vec<String>> {
-    let names = ROLES.map(|(name, _)| name).join(", ");
-    let permissions = permission::role(role)
-        .ok_or_else(|| anyhow::anyhow!("there is no such role; known are {names}"))?;
-    Ok(permissions
+/// The scopes of a role; none for one that is not known, which the command line refuses.
+fn scopes_of(role: &str) -> Vec<String> {
+    let permissions = permission::role(role).unwrap_or_default();
+    permissions
         .iter()
         .map(|permission| permission.as_str().to_owned())
-        .collect())
+        .collect()
 }
 
 /// Creates the tenant of a new key if the store is opened directly and the tenant does not exist. A

@@ -42,7 +42,7 @@ pub async fn run(global: &Global, target: &OneEntry) -> anyhow::Result<()> {
     output::table(
         &["STEP", "MEMORY", "ID", "STATE"],
         rows.collect(),
-        "made from nothing else, and nothing was made from it",
+        "Made from no other entry, and no entry was made from it",
     );
     Ok(())
 }

@@ -5,7 +5,6 @@
 //! them. Leases ensure that several processes on one folder, a server among them, do not run the
 //! same pass twice.
 
-use super::keys::unknown_trust;
 use super::remote;
 use crate::cli::{Global, Mcp};
 use crate::{config, host};
@@ -20,7 +19,7 @@ pub async fn run(global: &Global, mcp: &Mcp) -> anyhow::Result<()> {
     if global.url.is_some() {
         return converse(remote(global, &config).await?).await;
     }
-    let most: Trust = mcp.trust.parse().map_err(|_| unknown_trust())?;
+    let most = Trust::from(mcp.trust);
     let api = host::local_door(&config, global.local_tenant()).await?;
     let api = EngineDoor {
         caller: api.caller.capped(most),
@@ -44,5 +43,5 @@ pub async fn run(global: &Global, mcp: &Mcp) -> anyhow::Result<()> {
 async fn converse(api: Arc<dyn Door>) -> anyhow::Result<()> {
     remem_server::mcp::stdio(api)
         .await
-        .map_err(|error| anyhow::anyhow!("the MCP session ended badly: {error}"))
+        .map_err(|error| anyhow::anyhow!("the MCP session failed: {error}"))
 }

@@ -9,10 +9,10 @@ use serde_json::json;
 
 pub async fn run(global: &Global) -> anyhow::Result<()> {
     let config = config::load(global, None)?;
-    let url = config
-        .storage
-        .database
-        .context("which database? Say --database postgres://USER:PASSWORD@HOST/NAME")?;
+    let url = config.storage.database.ok_or_else(|| {
+        let text = "no database; pass --database postgres://USER:PASSWORD@HOST/NAME";
+        output::WrongUsage(text.to_owned())
+    })?;
     let target = Target::parse(&url)?;
     let password: String = host::random()?
         .iter()

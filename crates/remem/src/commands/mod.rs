@@ -7,7 +7,6 @@ mod commitments;
 mod copy;
 mod doctor;
 mod entries;
-mod eval;
 mod events;
 mod export;
 mod forget;
@@ -29,14 +28,14 @@ mod tenants;
 mod whoami;
 mod workshop;
 
-use crate::cli::{Cli, Command, Config as ConfigCommand, Global};
+use crate::cli::{self, Cli, Command, Config as ConfigCommand, Global};
 use crate::config::{self, Config};
 use crate::host;
 use crate::http_door::HttpDoor;
 use crate::output;
-use clap::CommandFactory;
 use remem_core::sabotage;
 use remem_server::Door;
+use std::io::Write;
 use std::sync::Arc;
 
 /// Runs the command of a parsed command line.
@@ -85,12 +84,22 @@ pub async fn run(cli: Cli) -> anyhow::Result<()> {
         Command::Copy(copy) => copy::run(global, copy).await,
         Command::Vacuum => passes::vacuum(global).await,
         Command::Redact(redact) => redact::run(redact),
-        Command::Eval { .. } => eval::run(),
         Command::Doctor => doctor::run(global).await,
         Command::Config(ConfigCommand::Print) => print_config(global),
         Command::Completions { shell } => {
-            clap_complete::generate(*shell, &mut Cli::command(), "remem", &mut std::io::stdout());
-            Ok(())
+            let mut script = Vec::new();
+            clap_complete::generate(*shell, &mut cli::command(), "remem", &mut script);
+            Ok(std::io::stdout().write_all(&script)?)
+        }
+        Command::Man(man) => {
+            if let Some(folder) = &man.dir {
+                return cli::write_pages(folder);
+            }
+            let page = match man.format {
+                cli::Format::Roff => cli::roff(&man.command)?,
+                cli::Format::Markdown => cli::markdown().into_bytes(),
+            };
+            Ok(std::io::stdout().write_all(&page)?)
         }
     }
 }

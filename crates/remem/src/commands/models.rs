@@ -45,11 +45,11 @@ async fn add(global: &Global, config: &Config, wanted: &ModelInstall) -> anyhow:
     let outcome = if fresh {
         "installed"
     } else {
-        "is installed already and in order:"
+        "is already installed and intact:"
     };
     println!("{} {outcome} {}", offer.name, folder.display());
     if fresh {
-        println!("It is used from the next start on: start a host that is running again.");
+        println!("Restart a running server to use it.");
     }
     Ok(())
 }
@@ -145,7 +145,7 @@ fn verify(global: &Global, config: &Config, name: Option<&str>) -> anyhow::Resul
             continue;
         }
         if flaws.is_empty() {
-            println!("{} is in order", offer.name);
+            println!("{} is intact", offer.name);
         }
         for (part, flaw) in flaws {
             println!("{}: {} is {}", offer.name, part.file, flaw.as_str());
@@ -156,7 +156,8 @@ fn verify(global: &Global, config: &Config, name: Option<&str>) -> anyhow::Resul
     }
     ensure!(
         wrong == 0,
-        "{wrong} of the files are not what they should be; install them again with `remem model install`"
+        "{}; reinstall with `remem model install`",
+        output::count(wrong as u64, "file is damaged", "files are damaged")
     );
     Ok(())
 }

@@ -5,8 +5,8 @@ mod schedule;
 
 use super::door;
 use crate::cli::{Global, Pass, PassRun as Run};
-use crate::output;
-use anyhow::{Context, bail};
+use crate::output::{self, WrongUsage};
+use anyhow::bail;
 use follow::Opened;
 use indicatif::ProgressBar;
 use remem_server::Door;
@@ -56,7 +56,7 @@ pub async fn run(global: &Global, command: &Pass) -> anyhow::Result<()> {
                 "{}: {}",
                 job.id,
                 if job.cancelling && job.state == "running" {
-                    "stops with its next page"
+                    "stops soon"
                 } else {
                     &job.state
                 }
@@ -87,7 +87,7 @@ async fn list(global: &Global, api: &Arc<dyn Door>) -> anyhow::Result<()> {
             pass.description,
         ]
     };
-    output::table(
+    output::table_of_details(
         &["PASS", "OVER", "PERIOD", "OPTIONS", "WHAT"],
         list.passes.into_iter().map(row).collect(),
         "no passes",
@@ -162,7 +162,7 @@ async fn status(global: &Global, api: &Arc<dyn Door>, only: Option<&str>) -> any
 /// Prints the models and counts of embeddings.
 fn show_vectors(status: &EmbeddingStatus) {
     let Some(current) = &status.current else {
-        println!("\nno model makes vectors; entries are found by their words");
+        println!("\nNo embedding model; entries are found by keyword only");
         return;
     };
     println!(
@@ -182,15 +182,15 @@ fn show_vectors(status: &EmbeddingStatus) {
             output::preview(&count.model, 80)
         );
     }
-    if let Some(comparison) = &status.comparison {
-        let verdict = if comparison.passed {
-            "alike enough"
+    if let Some(one) = &status.comparison {
+        let verdict = if one.passed {
+            "similar enough"
         } else {
-            "not alike enough: the one before goes on serving"
+            "not similar enough: the previous model stays in use"
         };
         println!(
-            "compared with the one before: overlap {:.2}, agreement {:.2}, {} questions; {verdict}",
-            comparison.overlap, comparison.agreement, comparison.questions
+            "compared with the previous model: overlap {:.2}, agreement {:.2}, {} questions; {verdict}",
+            one.overlap, one.agreement, one.questions
         );
     }
 }
@@ -228,10 +228,11 @@ async fn run_one(global: &Global, opened: &Opened, run: &Run) -> anyhow::Result<
         .find(|pass| pass.name == run.name);
     let over_memory = known.is_some_and(|pass| pass.over == "memory");
     if over_memory && run.scope.is_none() && !run.all {
-        bail!(
-            "{} works over memories: name one with --scope, or say --all",
+        return Err(WrongUsage(format!(
+            "the pass {} runs over memories; name one with --scope, or pass --all",
             run.name
-        );
+        ))
+        .into());
     }
     let wanted = PassRun {
         dry_run: run.dry_run,
@@ -248,7 +249,9 @@ async fn run_one(global: &Global, opened: &Opened, run: &Run) -> anyhow::Result<
 /// Parses options of the form `name=value`. A value that reads as a number or a boolean is one.
 fn options(given: &[String]) -> anyhow::Result<Map<String, Value>> {
     let pair = |text: &String| {
-        let (name, value) = text.split_once('=').context("an option is NAME=VALUE")?;
+        let (name, value) = text
+            .split_once('=')
+            .ok_or_else(|| WrongUsage(format!("--option '{text}' is not NAME=VALUE")))?;
         let parsed = serde_json::from_str(value)
             .ok()
             .filter(|value: &Value| value.is_number() || value.is_boolean());

@@ -2,10 +2,10 @@
 
 use super::door;
 use crate::cli::{Global, Proposal as Command};
+use crate::hints;
 use crate::output;
 use anyhow::Context;
 use remem_server::{Decided, Door};
-use remem_wire::error::json_hint;
 use remem_wire::proposal::{
     Proposal, ProposalDecision, ProposalGate, ProposalOverride, ProposalPatch, ProposalRevision,
     ProposalSubmit, ProposalsQuery,
@@ -100,8 +100,13 @@ pub async fn run(global: &Global, command: &Command) -> anyhow::Result<()> {
 /// Reads a JSON object from a file.
 pub(super) fn object(file: &Path) -> anyhow::Result<Map<String, Value>> {
     let text = std::fs::read(file).with_context(|| format!("cannot read {}", file.display()))?;
-    serde_json::from_slice(&text)
-        .map_err(|e| anyhow::anyhow!("{} is not a JSON object: {}", file.display(), json_hint(&e)))
+    serde_json::from_slice(hints::without_bom(&text)).map_err(|e| {
+        anyhow::anyhow!(
+            "{} is not a JSON object: {}",
+            file.display(),
+            hints::json(&e)
+        )
+    })
 }
 
 fn print_result(global: &Global, what: &str, proposal: &Proposal) -> anyhow::Result<()> {
@@ -110,7 +115,7 @@ fn print_result(global: &Global, what: &str, proposal: &Proposal) -> anyhow::Res
     }
     println!("{what} {}", proposal.id);
     if let Some(other) = &proposal.duplicate_of {
-        eprintln!("it repeats {other}");
+        eprintln!("it duplicates {other}");
     }
     Ok(())
 }
@@ -122,7 +127,7 @@ fn print_decision(global: &Global, decision: &Decided) -> anyhow::Result<()> {
     match &decision.proposal.activation {
         Some(activation) => println!("installed {}", activation.installed_artifact_ref),
         None => println!(
-            "{} waits for approvals; `remem proposal show` tells how many",
+            "{} waits for approvals; `remem proposal show` says how many",
             decision.proposal.id
         ),
     }
@@ -150,7 +155,7 @@ async fn list(global: &Global, api: &dyn Door, query: ProposalsQuery) -> anyhow:
         "no proposals",
     );
     if list.next_cursor.is_some() {
-        eprintln!("there are more; raise --limit");
+        eprintln!("more proposals exist; raise --limit");
     }
     Ok(())
 }
@@ -246,7 +251,7 @@ async fn installed(global: &Global, api: &dyn Door) -> anyhow::Result<()> {
     output::table(
         &["REF", "FROM", "INSTALLED", "DIGEST"],
         rows.collect(),
-        "nothing was installed from proposals",
+        "No installed proposals",
     );
     Ok(())
 }

@@ -1,22 +1,17 @@
 //! `remem search` and `remem recall`.
 
 use super::door;
-use super::entries::{instant, row};
+use super::entries::row;
 use crate::cli::{Global, Recall, Search};
 use crate::output::{self, visible};
+use remem_wire::MemoryEntry;
 use remem_wire::memory::{SearchAnswer, SearchHit, SearchRequest};
 use remem_wire::recall::{RecallRequest, ScoreParts};
-use remem_wire::{MemoryEntry, time::Instant};
 
 const HEADING: [&str; 7] = ["SCORE", "ID", "CREATED", "KIND", "VALID", "TAGS", "CONTENT"];
 const PARTS: [&str; 8] = [
     "WORDS", "MEANING", "MEANT", "CONTEXT", "RECENCY", "TIER", "SUPPORT", "USAGE",
 ];
-
-/// Parses the instant of a flag, if it is given.
-fn optional_instant(text: Option<&str>, flag: &str) -> anyhow::Result<Option<Instant>> {
-    text.map(|text| instant(text, flag)).transpose()
-}
 
 pub async fn search(global: &Global, search: &Search) -> anyhow::Result<()> {
     let by = &search.by;
@@ -25,12 +20,12 @@ pub async fn search(global: &Global, search: &Search) -> anyhow::Result<()> {
         query: search.query.join(" "),
         limit: Some(search.limit),
         tags: by.tags.clone(),
-        created_from: optional_instant(by.from.as_deref(), "--from")?,
-        created_to: optional_instant(by.to.as_deref(), "--to")?,
+        created_from: by.from,
+        created_to: by.to,
         at_least: by.at_least.clone(),
         mode: by.mode.clone(),
         include: Some("facets".to_owned()).filter(|_| !global.json || which.facets),
-        as_of: optional_instant(which.as_of.as_deref(), "--as-of")?,
+        as_of: which.as_of,
         tier: which.tier,
         typology: which.typology,
         interaction: which.interaction.clone(),
@@ -122,15 +117,15 @@ fn print_summary(answer: &SearchAnswer) {
         let only = if answer.hits.is_empty() || !when.applied {
             ""
         } else {
-            "; only entries of that time"
+            "; only entries of that time are shown"
         };
-        eprintln!("it speaks of {} to {}{only}", when.from, when.until);
+        eprintln!("dates in the query: {} to {}{only}", when.from, when.until);
     }
     if !answer.hits.is_empty() {
         let sure = if answer.relevant {
             ""
         } else {
-            ": probably nothing relevant"
+            ": probably not relevant"
         };
         eprintln!(
             "{}, probability {:.2}{sure}",
@@ -152,10 +147,10 @@ pub async fn recall(global: &Global, recall: &Recall) -> anyhow::Result<()> {
         time: by.time.clone(),
         per_source: by.per_source,
         tags: by.tags.clone(),
-        created_from: optional_instant(by.from.as_deref(), "--from")?,
-        created_to: optional_instant(by.to.as_deref(), "--to")?,
+        created_from: by.from,
+        created_to: by.to,
         at_least: by.at_least.clone(),
-        as_of: optional_instant(which.as_of.as_deref(), "--as-of")?,
+        as_of: which.as_of,
         tier: which.tier,
         typology: which.typology,
         interaction: which.interaction.clone(),
@@ -171,14 +166,14 @@ pub async fn recall(global: &Global, recall: &Recall) -> anyhow::Result<()> {
     print!("{}", visible(&answer.text));
     let entries = answer.ids.len();
     let probability = answer.probability;
-    let what = if entries == 1 { "entry" } else { "entries" };
+    let entries = output::count(entries as u64, "entry", "entries");
     let sure = match (answer.relevant, recall.no_abstain) {
         (true, _) => "",
-        (false, true) => ": probably nothing relevant",
-        (false, false) => ": nothing relevant (--no-abstain shows what comes nearest)",
+        (false, true) => ": probably not relevant",
+        (false, false) => ": nothing relevant (--no-abstain shows the nearest)",
     };
     eprintln!(
-        "{} of {} tokens, {entries} {what}, probability {probability:.2}{sure}",
+        "{} of {} tokens, {entries}, probability {probability:.2}{sure}",
         answer.tokens, answer.token_budget
     );
     Ok(())

@@ -4,6 +4,7 @@
 use super::door;
 use super::import::{bar, open};
 use crate::cli::{Global, Rule};
+use crate::hints::{self, BOM};
 use crate::output::{self, preview};
 use anyhow::{Context, bail};
 use remem_server::Door;
@@ -23,7 +24,13 @@ pub async fn run(global: &Global, command: &Rule) -> anyhow::Result<()> {
     match command {
         Rule::Put { world, id, body } => {
             let written = api
-                .put_rule(world, id, RulePut { body: body.clone() })
+                .put_rule(
+                    world,
+                    id,
+                    RulePut {
+                        body: body.join(" "),
+                    },
+                )
                 .await?
                 .value;
             if global.json {
@@ -41,14 +48,19 @@ pub async fn run(global: &Global, command: &Rule) -> anyhow::Result<()> {
         }
         Rule::Check { world, text } => {
             let checked = api
-                .check_rule(world, RuleCheck { text: text.clone() })
+                .check_rule(
+                    world,
+                    RuleCheck {
+                        text: text.join(" "),
+                    },
+                )
                 .await?;
             if global.json {
                 return output::json(&checked);
             }
             match checked.shadowed {
-                Some(rule) => println!("restates rule {}", preview(&rule, 100)),
-                None => println!("restates no rule"),
+                Some(rule) => println!("duplicates rule {}", preview(&rule, 100)),
+                None => println!("duplicates no rule"),
             }
         }
         Rule::Import { world, file } => return import(global, &api, world, file).await,
@@ -105,15 +117,19 @@ async fn import(
     {
         let line =
             line.with_context(|| format!("line {} cannot be read as UTF-8 text", number + 1))?;
+        let line = match number {
+            0 => line.trim_start_matches(BOM),
+            _ => line.as_str(),
+        };
         if line.trim().is_empty() {
             continue;
         }
-        match serde_json::from_str::<NamedRule>(&line) {
+        match serde_json::from_str::<NamedRule>(line) {
             Ok(rule) => batch.push(rule),
             Err(error) => bail!(
                 "line {}: {}; {written} rules are written",
                 number + 1,
-                remem_wire::error::json_hint(&error)
+                hints::json_line(&error)
             ),
         }
         bytes += line.len();
@@ -133,7 +149,7 @@ async fn import(
     if global.json {
         return output::json(&json!({"written": written}));
     }
-    println!("{written} rules written");
+    println!("{} written", output::count(written, "rule", "rules"));
     Ok(())
 }
 

@@ -19,10 +19,10 @@ use std::sync::Arc;
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
+use tracing_subscriber::Layer;
 use tracing_subscriber::filter::filter_fn;
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
-use tracing_subscriber::{EnvFilter, Layer};
 
 /// Environment variable with the first key of the default tenant.
 const BOOTSTRAP_KEY: &str = "REMEM_BOOTSTRAP_KEY";
@@ -30,14 +30,15 @@ const BOOTSTRAP_KEY: &str = "REMEM_BOOTSTRAP_KEY";
 pub async fn run(config: &Config, seams: bool) -> anyhow::Result<()> {
     log_to_stderr(config)?;
     raise_open_files();
-    let host = host::open(config, seams).await?;
-    let engine = host.engine;
-    jwt::check(&config.auth.jwt, &engine).await?;
-    let key = bootstrap(config, &engine).await?;
+    // Before anything is opened: a start that fails for want of its address leaves no data folder.
     let listen = &config.server.listen;
     let listener = TcpListener::bind(listen).await.with_context(|| {
         format!("cannot listen on {listen}; choose another address with --listen")
     })?;
+    let host = host::open(config, seams).await?;
+    let engine = host.engine;
+    jwt::check(&config.auth.jwt, &engine).await?;
+    let key = bootstrap(config, &engine).await?;
     let (stop, stopping) = watch::channel(false);
     let passes = runner::start(&engine, &stopping);
     let app = App::new(
@@ -49,9 +50,7 @@ pub async fn run(config: &Config, seams: bool) -> anyhow::Result<()> {
     // Installed before the greeting is printed: its reader may send a signal at once.
     let stop_requested = stop_signal()?;
     if seams {
-        tracing::warn!(
-            "test seams are on: this host is for conformance checks, not for anybody's memory"
-        );
+        tracing::warn!("test endpoints are enabled: use this host for conformance checks only");
     }
     greet(config, listener.local_addr()?, &key, &host.place);
     let serving = serve::serve(listener, app, stopping);
@@ -101,14 +100,16 @@ fn stop_signal() -> std::io::Result<impl Future<Output = &'static str>> {
     })
 }
 
-/// The place where the operator finds the first key.
+/// Where a person finds a key with every scope.
 enum FirstKey {
-    /// In the environment variable.
+    /// In the environment.
     Given,
-    /// In a file that this start has written.
+    /// In the file, written just now.
     Written,
-    /// At an earlier start, in its file or elsewhere.
-    Earlier,
+    /// In the file, where an earlier start wrote it.
+    InFile,
+    /// Nowhere that this program knows of.
+    Unknown,
 }
 
 /// Creates the default tenant, and a first key if the tenant has none that is valid.
@@ -145,7 +146,7 @@ async fn bootstrap(config: &Config, engine: &Arc<Engine>) -> anyhow::Result<Firs
         .iter()
         .any(|key| key.revoked_at.is_none());
     if has_key || config.storage.database.is_none() && config.storage.store != "embedded" {
-        return Ok(FirstKey::Earlier);
+        return Ok(earlier(config, engine).await);
     }
     private::folder(&config.storage.data_dir).with_context(|| {
         format!(
@@ -171,57 +172,74 @@ fn write_key(path: &Path, key: &str) -> std::io::Result<()> {
     file.sync_all()
 }
 
-/// Prints the address, the storage, the first key, and commands to try.
+/// Whether the key that an earlier start wrote is still good: one that was revoked helps nobody.
+async fn earlier(config: &Config, engine: &Engine) -> FirstKey {
+    let file = config.storage.data_dir.join(BOOTSTRAP_FILE);
+    let Ok(text) = std::fs::read_to_string(file) else {
+        return FirstKey::Unknown;
+    };
+    let key = zeroize::Zeroizing::new(text);
+    let is_good = engine.authenticate(key.trim()).await.is_ok();
+    if sabotage!("the-greeting-offers-a-revoked-key", is_good, true) {
+        FirstKey::InFile
+    } else {
+        FirstKey::Unknown
+    }
+}
+
+/// Says where the host is and what to try. Whoever reads it may stop reading at any line.
 fn greet(config: &Config, address: SocketAddr, key: &FirstKey, place: &str) {
+    let mut output = std::io::stdout().lock();
+    // A host whose greeting nobody reads runs all the same.
+    let _ = output.write_all(greeting(config, address, key, place).as_bytes());
+    let _ = output.flush();
+}
+
+fn greeting(config: &Config, address: SocketAddr, key: &FirstKey, place: &str) -> String {
     let url = format!("http://{address}");
     let dir = config.storage.data_dir.display();
-    println!(
-        "Remembrancer {} is ready at {url}",
-        env!("CARGO_PKG_VERSION")
-    );
-    println!("  data  {place}");
-    let bearer = match key {
-        FirstKey::Given => {
-            println!(
-                "  key   the one in {BOOTSTRAP_KEY}, for tenant {DEFAULT_TENANT}, every scope"
-            );
-            format!("${BOOTSTRAP_KEY}")
-        }
-        FirstKey::Written => {
-            println!(
-                "  key   {dir}/{BOOTSTRAP_FILE} (written just now, for tenant {DEFAULT_TENANT}, every scope)"
-            );
-            format!("$(cat {dir}/{BOOTSTRAP_FILE})")
-        }
-        FirstKey::Earlier if config.storage.data_dir.join(BOOTSTRAP_FILE).exists() => {
-            println!("  key   {dir}/{BOOTSTRAP_FILE} (from an earlier start)");
-            format!("$(cat {dir}/{BOOTSTRAP_FILE})")
-        }
-        FirstKey::Earlier => {
-            let place = config.storage.database.as_ref().map_or_else(
+    let file = format!("{dir}/{BOOTSTRAP_FILE}");
+    let (told, bearer) = match key {
+        FirstKey::Given => (
+            format!("from {BOOTSTRAP_KEY}: tenant {DEFAULT_TENANT}, every scope"),
+            format!("${BOOTSTRAP_KEY}"),
+        ),
+        FirstKey::Written => (
+            format!("written to {file}: tenant {DEFAULT_TENANT}, every scope"),
+            format!("$(cat {file})"),
+        ),
+        FirstKey::InFile => (format!("in {file}"), format!("$(cat {file})")),
+        FirstKey::Unknown => {
+            let store = config.storage.database.as_ref().map_or_else(
                 || format!("--data-dir {dir}"),
                 |_| "--database URL".to_owned(),
             );
-            println!("  key   one of yours; make another with `remem key create {place}`");
-            "$REMEM_KEY".to_owned()
+            (
+                format!("use one of yours, or create one with `remem key create {store}`"),
+                "$REMEM_KEY".to_owned(),
+            )
         }
     };
     let memory = format!("{url}/v1/host/remembrancer/memory/agent-1");
-    println!("Three things to try:");
-    println!(
-        "  curl -s {memory}/entries -H \"Authorization: Bearer {bearer}\" -d '{{\"content\":\"Ana prefers tea\"}}'"
+    let curl = |path: &str, body: &str| {
+        format!("curl -s {memory}/{path} -H \"Authorization: Bearer {bearer}\" -d '{body}'")
+    };
+    let put = curl(
+        "entries",
+        "{\"content\": \"Ana prefers tea, never coffee\"}",
     );
-    println!(
-        "  curl -s {memory}/search  -H \"Authorization: Bearer {bearer}\" -d '{{\"query\":\"what does Ana drink: tea?\"}}'"
-    );
-    println!("  remem --data-dir {dir} --url {url} events tail");
-    let _ = std::io::stdout().flush();
+    let search = curl("search", "{\"query\": \"what does Ana prefer?\"}");
+    format!(
+        "Remembrancer {} is ready at {url}\n  data  {place}\n  key   {told}\nTry:\n  {put}\n  {search}\n  \
+         remem --data-dir {dir} --url {url} events tail\n",
+        env!("CARGO_PKG_VERSION")
+    )
 }
 
 /// Starts the log on standard error. Only lines of this host's own crates are shown: libraries log
 /// content, and rmcp logs whole requests and answers.
 fn log_to_stderr(config: &Config) -> anyhow::Result<()> {
-    let filter = EnvFilter::try_new(&config.log.level).context("log.level is not valid")?;
+    let filter = config.log_filter()?;
     let ours = filter_fn(|metadata| metadata.target().starts_with("remem"));
     let log = tracing_subscriber::registry().with(filter);
     let layer = tracing_subscriber::fmt::layer()

@@ -81,7 +81,7 @@ pub async fn session(global: &Global, command: &Session) -> anyhow::Result<()> {
                 return output::json(&closed);
             }
             println!(
-                "{} is {}: {} outlast it, {} ended, {} stay",
+                "{} is {}: {} promoted, {} ended, {} kept",
                 closed.session_id, closed.state, closed.promoted, closed.ended, closed.kept
             );
         }
@@ -91,7 +91,7 @@ pub async fn session(global: &Global, command: &Session) -> anyhow::Result<()> {
                 return output::json(&closed);
             }
             println!(
-                "{} go on in the session, {} ended, {} stay",
+                "{} moved to the session, {} ended, {} kept",
                 closed.promoted, closed.ended, closed.kept
             );
         }
@@ -99,7 +99,7 @@ pub async fn session(global: &Global, command: &Session) -> anyhow::Result<()> {
     Ok(())
 }
 
-const SESSION: [&str; 6] = ["SESSION", "STATE", "OPENED", "OUTLAST", "ENDED", "STAY"];
+const SESSION: [&str; 6] = ["SESSION", "STATE", "OPENED", "PROMOTED", "ENDED", "KEPT"];
 
 fn row(session: &SessionDoc) -> Vec<String> {
     let counts = [session.promoted, session.ended, session.kept].map(|count| count.to_string());
@@ -127,7 +127,7 @@ pub async fn link(global: &Global, link: &Link) -> anyhow::Result<()> {
     if global.json {
         return output::json(&linked);
     }
-    println!("{} linked  (revision {})", linked.linked, linked.revision);
+    println!("linked {}  (revision {})", linked.linked, linked.revision);
     Ok(())
 }
 
@@ -175,7 +175,7 @@ pub async fn audit(global: &Global, target: &OneEntry) -> anyhow::Result<()> {
     output::table(
         &["STEP", "WHAT", "STATE OR REFERENCE", "WHEN"],
         rows,
-        "made from nothing else, and nothing rests on it",
+        "Made from no other entry, and no action rests on it",
     );
     Ok(())
 }
@@ -202,7 +202,7 @@ pub async fn retention(global: &Global, command: &Retention) -> anyhow::Result<(
     output::table(
         &["TIER", "KIND", "STATE", "ENTRIES"],
         rows.collect(),
-        "nothing is kept",
+        "No entries",
     );
     Ok(())
 }

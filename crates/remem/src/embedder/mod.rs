@@ -154,10 +154,7 @@ fn open(
 pub fn find(name: &str) -> anyhow::Result<&'static Offer> {
     Offer::find(name).with_context(|| {
         let known: Vec<&str> = OFFERS.iter().map(|offer| offer.name).collect();
-        format!(
-            "there is no such model to install; there is {}",
-            known.join(", ")
-        )
+        format!("unknown model; known models are {}", known.join(", "))
     })
 }
 

@@ -97,7 +97,7 @@ fn a_model_that_is_not_there_stops_the_start() {
     let error = names(&named("no-such-model"), empty.path()).unwrap_err();
     assert_eq!(
         error,
-        "embedder.model: there is no such model to install; there is all-minilm-l6-v2"
+        "embedder.model: unknown model; known models are all-minilm-l6-v2"
     );
 }
 

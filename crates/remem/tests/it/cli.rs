@@ -58,7 +58,7 @@ fn find_again(user: &User<'_>, tea: &str) {
         "{hit}"
     );
     user.run(&["search", MEMORY, "tea", "--mode", "telepathy"])
-        .exits(4);
+        .exits(2);
 
     let recalled = user
         .run(&["recall", MEMORY, "which", "green", "tea", "--budget", "90"])
@@ -91,7 +91,7 @@ fn find_again(user: &User<'_>, tea: &str) {
     );
     assert!(
         user.text(&["pass", "status", "embed"])
-            .contains("no model makes vectors")
+            .contains("No embedding model")
     );
 }
 
@@ -327,7 +327,7 @@ async fn a_key_lives_and_dies(server: &Server, manage: impl Fn() -> Command) {
     );
     manage(&["key", "revoke", "key_nobody"]).exits(3);
     writer.get(&path).await.is(200);
-    manage(&["key", "create", "--scopes", "memory:everything"]).exits(4);
+    manage(&["key", "create", "--scopes", "memory:everything"]).exits(2);
 }
 
 #[tokio::test]
@@ -502,7 +502,7 @@ fn passes_over_memories_are_jobs() {
         user.run(&["pass", "cancel", listed["jobs"][0]["id"].as_str().unwrap()])
             .exits(4);
         user.run(&["pass", "cancel", "job_1"]).exits(3);
-        user.run(&["pass", "run", "consolidate"]).exits(1);
+        user.run(&["pass", "run", "consolidate"]).exits(2);
         user.run(&[
             "pass",
             "run",
@@ -784,8 +784,8 @@ fn exports_and_imports_tell_what_they_leave_out() {
     assert!(!exported.stdout.contains("bees"));
     let reported = remote.run(&["export"]).exits(7).stderr;
     assert!(
-        reported.contains("1 earlier answers") && reported.contains("other users' own memories"),
-        "{reported}"
+        told.contains("1 earlier answer,") && told.contains("other users' own memories"),
+        "{told}"
     );
 
     let whole = local.run(&["export"]).exits(7);
@@ -1018,10 +1018,12 @@ fn the_configuration_is_printed_read_back_and_checked() {
     let refused = run(remem()
         .args(["config", "print"])
         .env("REMEM_SERVER__LISSTEN", "x"))
-    .exits(1);
+    .exits(0);
     assert!(
-        refused.stderr.contains("lissten"),
-        "names the key: {}",
+        refused
+            .stderr
+            .contains("did you mean REMEM_SERVER__LISTEN?"),
+        "names the variable: {}",
         refused.stderr
     );
     assert_eq!(

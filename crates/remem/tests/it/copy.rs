@@ -318,7 +318,7 @@ fn dry_runs_count_and_one_tenant_is_one() {
     let nobody = copy(&["--tenant", "nobody", "--from", &from, "--to", &to]).exits(1);
     assert_eq!(
         nobody.stderr,
-        "error: there is no tenant nobody at the source\n"
+        "error: tenant nobody not found at the source\n"
     );
 }
 
@@ -374,7 +374,7 @@ fn refusals_say_what_to_do_and_echo_no_password() {
     let missing = copy(&["--from", &sqlite(&a.path().join("nowhere")), "--to", &new]).exits(1);
     assert_eq!(
         missing.stderr,
-        "error: the source holds no host: there is no host.db in that folder\n"
+        "error: the source holds no host: host.db not found in that folder\n"
     );
     assert_eq!(
         copy(&["--from", &from, "--to", &from]).exits(1).stderr,

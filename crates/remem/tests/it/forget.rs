@@ -23,7 +23,7 @@ fn forgets(user: &User<'_>) {
         .to_string();
     run_with_input(&mut user.command(&["import", "-"]), &line).exits(0);
 
-    let refused = user.run(&["forget", SUBJECT]).exits(1);
+    let refused = user.run(&["forget", SUBJECT]).exits(2);
     assert!(
         refused.stderr.contains("--yes") && refused.stderr.contains("--dry-run"),
         "{}",
@@ -37,7 +37,7 @@ fn forgets(user: &User<'_>) {
     assert!(!planned.contains(&other), "{planned}");
     user.run(&["get", MEMORY, &about]).exits(0);
     let nothing = user.text(&["erasure", "list"]);
-    assert!(nothing.contains("nothing was forgotten yet"), "{nothing}");
+    assert!(nothing.contains("No erasure reports"), "{nothing}");
 
     let report = user.dir.join(format!("report-{}.json", user.url.is_some()));
     let file = report.to_str().unwrap();
@@ -54,10 +54,7 @@ fn forgets(user: &User<'_>) {
     user.run(&["get", MEMORY, &about]).exits(3);
     user.run(&["get", MEMORY, &other]).exits(0);
     let again = user.text(&["forget", SUBJECT, "--yes", "--report", "never.json"]);
-    assert!(
-        again.contains("nothing here is about this subject"),
-        "{again}"
-    );
+    assert!(again.contains("No entries with this subject"), "{again}");
     assert!(!user.dir.join("never.json").exists(), "no report, no file");
     user.run(&["forget", SUBJECT, "--yes", "--report", file])
         .exits(1);
@@ -125,7 +122,7 @@ fn verifies(user: &User<'_>, report: &Path) {
     std::fs::write(&other, forged.to_string()).unwrap();
     let refused = alone(&[other.to_str().unwrap()]).exits(1);
     assert!(
-        refused.stderr.contains("does not hold"),
+        refused.stderr.contains("invalid signature"),
         "{}",
         refused.stderr
     );

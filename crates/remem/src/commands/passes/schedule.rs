@@ -1,7 +1,7 @@
 //! `remem pass schedule`: shows schedules, sets one or removes one.
 
 use super::options;
-use crate::cli::{Global, PassSchedule};
+use crate::cli::{Duration, Global, PassSchedule};
 use crate::output;
 use remem_server::Door;
 use remem_wire::pass::{ScheduleDoc, ScheduleList, SchedulePut, ScheduleQuery};
@@ -21,14 +21,14 @@ pub async fn run(
     if command.off {
         api.remove_schedule(name, query).await?;
         if !global.json {
-            println!("{name}: no schedule any more");
+            println!("{name}: schedule removed");
         }
         return Ok(());
     }
     let schedule = if command.every.is_none() && command.cron.is_none() {
         api.schedule(name, query).await?
     } else {
-        let every = command.every.clone();
+        let every = command.every.map(Duration::iso);
         let cron = command.cron.clone();
         let zone = command.zone.clone();
         let put = SchedulePut {
