@@ -10,7 +10,7 @@ use axum::response::sse::Event as Frame;
 use remem_core::Event;
 use remem_store::deadline;
 use remem_wire::run::{RunEventDoc, RunEvents, RunEventsQuery};
-use remem_wire::{ErrorBody, Problem};
+use remem_wire::{ErrorBody, Problem, number};
 use std::time::Duration;
 
 /// How long a poll may wait.
@@ -28,7 +28,7 @@ fn events((events, is_complete): (Vec<Event>, bool)) -> Answer {
 
 /// Where to go on after an event.
 fn after(last: Option<u64>) -> u64 {
-    last.map_or(0, |last| last.saturating_add(1))
+    last.map_or(0, |last| last.saturating_add(1).min(number::MAX))
 }
 
 /// A run's events: all of them, or a stream with Accept: text/event-stream.
@@ -56,10 +56,13 @@ pub(super) async fn run_events(
                 .map_err(fail)?,
         );
     }
-    let resume = headers
-        .get("last-event-id")
-        .and_then(|v| v.to_str().ok())
-        .and_then(|text| text.parse().ok());
+    // What is no number is none of our ids, and says nothing.
+    let resume = match headers.get("last-event-id").and_then(|v| v.to_str().ok()) {
+        Some(text) if text.parse::<u64>().is_ok_and(|id| id > number::MAX) => {
+            return Err(Problem::too_large("Last-Event-ID").into());
+        }
+        text => text.and_then(number::parse),
+    };
     let feed = door
         .engine
         .run_feed(&door.caller, &id, after(resume.or(query.last_sequence)))
