@@ -5,7 +5,7 @@ use crate::rejection::Rejection;
 use unicode_normalization::UnicodeNormalization;
 
 /// The longest subject, in characters.
-const SUBJECT_CHARS_MAX: usize = 256;
+pub const SUBJECT_CHARS_MAX: usize = 256;
 
 /// Whom or what an entry is about: a digest under a key of the tenant, so that two tenants'
 /// subjects never match and none can be guessed from what is stored.

@@ -18,7 +18,7 @@ use std::cmp::Reverse;
 /// Entries that a list within a budget is picked from.
 const LISTED_MAX: u32 = 200;
 /// Tokens of a block at the most.
-const BUDGET_MAX: u64 = 1_000_000;
+pub const BUDGET_MAX: u64 = 1_000_000;
 /// Standing entries of each kind that are looked at.
 const STANDING_MAX: u32 = 64;
 

@@ -54,7 +54,8 @@ pub struct Whoami {
     pub until: Option<Timestamp>,
 }
 
-const LABEL_CHARS_MAX: usize = 100;
+/// Characters of a label.
+pub const LABEL_CHARS_MAX: usize = 100;
 /// Who acts in commands that open the data themselves.
 const LOCAL: &str = "local";
 

@@ -19,7 +19,7 @@ use remem_store::{Around, Filter, Found, Probe, ReadAt};
 /// Candidates of each kind that are ranked, at least.
 const DEPTH: u32 = 150;
 /// Neighbours of a hit that a caller may have, on either side.
-const NEIGHBOURS_MAX: u32 = 10;
+pub const NEIGHBOURS_MAX: u32 = 10;
 
 /// By what a search finds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

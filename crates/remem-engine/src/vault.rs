@@ -105,7 +105,8 @@ pub struct SecretInfo {
     pub versions: u64,
 }
 
-const NAME_CHARS_MAX: usize = 128;
+/// Characters of the name of a secret.
+pub const NAME_CHARS_MAX: usize = 128;
 /// A rotation tries again when somebody else was first.
 const TRIES: u32 = 16;
 /// Secrets that are read at once.

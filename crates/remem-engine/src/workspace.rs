@@ -70,8 +70,10 @@ pub struct Conditions<'a> {
 
 /// What a file is taken for if nobody says.
 const CONTENT_TYPE: &str = "text/markdown";
-const CONTENT_TYPE_CHARS_MAX: usize = 100;
-const PATH_CHARS_MAX: usize = 256;
+/// Characters of the media type of a file.
+pub const CONTENT_TYPE_CHARS_MAX: usize = 100;
+/// Characters of the path of a file.
+pub const PATH_CHARS_MAX: usize = 256;
 /// A put that names no version tries again when somebody else was first.
 const TRIES: u32 = 16;
 /// Bytes that are hashed in the time in which one is redacted: few, since this bounds a turn.

@@ -183,7 +183,7 @@ fn api() -> (Router<App>, utoipa::openapi::OpenApi) {
     .routes(routes!(meta::ready))
     .routes(routes!(meta::metrics))
     .split_for_parts();
-    (router, document::complete(document))
+    (router, document)
 }
 
 /// What an agent is to be reminded of, and what is looked at for it.
