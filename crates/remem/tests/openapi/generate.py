@@ -48,7 +48,7 @@ def run(what, command, **further):
 
 def main(url, tools, folder):
     folder = pathlib.Path(folder)
-    programs = pathlib.Path(tools) / "node_modules" / ".bin"
+    programs = pathlib.Path(tools).resolve() / "node_modules" / ".bin"
     document = folder / "openapi.json"
     with urllib.request.urlopen(url + "/v1/openapi.json", timeout=60) as answer:
         document.write_text(json.dumps(json.load(answer)))
