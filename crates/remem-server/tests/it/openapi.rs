@@ -205,3 +205,43 @@ async fn every_refusal_of_a_malformed_path_is_in_the_document() {
     }
     assert!(wrong.is_empty(), "{wrong:#?}");
 }
+
+#[tokio::test]
+async fn a_nul_is_never_the_host_s_fault() {
+    let host = TestServer::new().await;
+    let document = document(&host).await;
+    let mut wrong = Vec::new();
+    for (method, path, operation) in operations(&document) {
+        let content = &operation["requestBody"]["content"]["application/json"];
+        let mut sent = Vec::new();
+        for parameter in operation["parameters"].as_array().into_iter().flatten() {
+            let name = parameter["name"].as_str().unwrap();
+            if parameter["in"] == "query" {
+                let query = format!("{}?{name}=a%00b", filled(&path, "m"));
+                sent.push((query, content["example"].clone()));
+            }
+        }
+        for (field, value) in content["example"].as_object().into_iter().flatten() {
+            if value.is_string() {
+                let mut body = content["example"].clone();
+                body[field] = json!("a\0b");
+                sent.push((filled(&path, "compact"), body));
+            }
+        }
+        for (sent, body) in sent {
+            let text = if body.is_null() {
+                String::new()
+            } else {
+                body.to_string()
+            };
+            let answer = host
+                .call("key-of-a", &method, &sent, &[], text.clone())
+                .await;
+            let status = answer.status.as_u16();
+            if status >= 500 {
+                wrong.push(format!("{method} {sent} {text}: {status}"));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{wrong:#?}");
+}
