@@ -5,7 +5,7 @@ use crate::rejection::Rejection;
 use unicode_normalization::UnicodeNormalization;
 
 /// The longest subject, in characters.
-const SUBJECT_CHARS_MAX: usize = 256;
+pub const SUBJECT_CHARS_MAX: usize = 256;
 
 /// A subject, as a digest under a key of the tenant: subjects of two tenants never match, and no
 /// subject can be guessed from the stored digest.

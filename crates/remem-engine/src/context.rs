@@ -18,7 +18,7 @@ use std::cmp::Reverse;
 /// Entries that a list within a budget is picked from, unless the caller sets a limit.
 const LISTED_MAX: u32 = 200;
 /// Largest budget that a caller may request.
-const BUDGET_MAX: u64 = 1_000_000;
+pub const BUDGET_MAX: u64 = 1_000_000;
 /// Standing entries of each kind that are considered.
 const STANDING_MAX: u32 = 64;
 

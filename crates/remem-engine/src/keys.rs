@@ -56,7 +56,7 @@ pub struct Whoami {
 }
 
 /// Characters of a label, at most.
-const LABEL_CHARS_MAX: usize = 100;
+pub const LABEL_CHARS_MAX: usize = 100;
 /// The user of commands that open the data themselves.
 const LOCAL: &str = "local";
 

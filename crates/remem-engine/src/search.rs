@@ -19,7 +19,7 @@ use remem_store::{Around, Filter, Found, Probe, ReadAt};
 /// Candidates of each kind (by words, by meaning) that are ranked, at least.
 const DEPTH: u32 = 150;
 /// Neighbours on either side of a hit that a caller may request.
-const NEIGHBOURS_MAX: u32 = 10;
+pub const NEIGHBOURS_MAX: u32 = 10;
 
 /// Which index a search uses.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

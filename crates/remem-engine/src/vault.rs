@@ -109,7 +109,7 @@ pub struct SecretInfo {
 }
 
 /// Characters of a secret's name, at most.
-const NAME_CHARS_MAX: usize = 128;
+pub const NAME_CHARS_MAX: usize = 128;
 /// How often a conflicting rotation is retried.
 const TRIES: u32 = 16;
 /// Secrets read with one query.

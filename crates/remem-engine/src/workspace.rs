@@ -69,8 +69,10 @@ pub struct Conditions<'a> {
 
 /// The media type of a file if none is given.
 const CONTENT_TYPE: &str = "text/markdown";
-const CONTENT_TYPE_CHARS_MAX: usize = 100;
-const PATH_CHARS_MAX: usize = 256;
+/// Characters of the media type of a file.
+pub const CONTENT_TYPE_CHARS_MAX: usize = 100;
+/// Characters of the path of a file.
+pub const PATH_CHARS_MAX: usize = 256;
 /// How often a write without a condition is retried after a conflict.
 const TRIES: u32 = 16;
 /// Bytes that are hashed in the time in which one byte is redacted: a low estimate, since it bounds

@@ -42,7 +42,7 @@ use remem_wire::memory::{
 };
 use remem_wire::secrets::{SecretInfo, SecretList, SecretPut, SecretScopeQuery, SecretsQuery};
 use remem_wire::time::Instant;
-use remem_wire::{EventDoc, EventPage, Failure, Problem, PutEntry};
+use remem_wire::{EventDoc, EventPage, Failure, Problem, PutEntry, number};
 use std::sync::Arc;
 
 /// The answer to a write, with the values that HTTP sends in headers.
@@ -262,13 +262,19 @@ fn invalid(field: &'static str, rule: &'static str) -> Failure {
     Problem::Rejected(Rejection::Invalid { field, rule }).into()
 }
 
+/// The number that stands in a text parameter. One that the stores cannot hold is malformed, other
+/// text breaks the rule.
+fn whole(text: &str, field: &'static str, rule: &'static str) -> Result<u64, Failure> {
+    let is_number = !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
+    number::parse(text).ok_or_else(|| match is_number {
+        true => Problem::too_large(field).into(),
+        false => invalid(field, rule),
+    })
+}
+
 fn revision(token: Option<&str>) -> Result<Option<Revision>, Failure> {
     token
-        .map(|t| {
-            t.parse()
-                .map(Revision)
-                .map_err(|_| invalid("atLeast", "must be a revision token"))
-        })
+        .map(|t| whole(t, "atLeast", "must be a revision token").map(Revision))
         .transpose()
 }
 
@@ -738,10 +744,9 @@ impl EngineDoor {
         match after {
             None => Ok(Seq(0)),
             Some("latest") => self.engine.newest(&self.caller).await.map_err(fail),
-            Some(text) => text
-                .parse()
-                .map(Seq)
-                .map_err(|_| invalid("after", "must be the sequence of an event, or latest")),
+            Some(text) => {
+                whole(text, "after", "must be the sequence of an event, or latest").map(Seq)
+            }
         }
     }
 }

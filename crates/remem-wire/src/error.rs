@@ -55,7 +55,9 @@ pub enum Problem {
     },
     /// The query string is not of the right shape.
     MalformedQuery { hint: String },
-    /// A new key is to have a scope that this host does not know.
+    /// A part of the path is not of the right shape.
+    MalformedPath { hint: String },
+    /// A key is asked for with a scope that this host does not know.
     UnknownScope,
     /// The body is larger than the host accepts.
     BodyTooLarge { limit: u64 },
@@ -209,6 +211,17 @@ impl Problem {
         }
     }
 
+    /// A number of a query that the stores cannot hold.
+    #[must_use]
+    pub fn too_large(field: &'static str) -> Problem {
+        Problem::MalformedQuery {
+            hint: format!(
+                "{field} must be a whole number up to {}",
+                crate::number::MAX
+            ),
+        }
+    }
+
     fn row(&self) -> Row {
         let row = |status, code, message: &str| Row {
             status,
@@ -227,6 +240,7 @@ impl Problem {
             Problem::Rejected(rejection) => row(422, rejection.code(), &self.text()),
             Problem::MalformedBody { .. }
             | Problem::MalformedQuery { .. }
+            | Problem::MalformedPath { .. }
             | Problem::MalformedHost => row(400, "validation_error", &self.text()),
             Problem::UnknownScope => row(422, "validation_error", &UnknownPermission.to_string()),
             Problem::BodyTooLarge { .. } => row(
@@ -380,6 +394,7 @@ impl Problem {
             Problem::MalformedBody { hint, .. } => format!("invalid request body: {hint}"),
             Problem::MalformedHost => "send exactly one Host header".to_owned(),
             Problem::MalformedQuery { hint } => format!("invalid query string: {hint}"),
+            Problem::MalformedPath { hint } => format!("invalid path: {hint}"),
             Problem::NotFound(what) => format!("{what} not found"),
             Problem::CommitmentState { state } => {
                 format!("cannot do this while the commitment is '{state}'")

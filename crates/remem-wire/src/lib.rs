@@ -16,6 +16,7 @@ pub mod forget;
 pub mod heartbeat;
 pub mod memory;
 pub mod model;
+pub mod number;
 pub mod pass;
 pub mod proposal;
 pub mod reader;

@@ -44,7 +44,11 @@ pub struct ListQuery {
     pub session: Option<String>,
     /// Maximum number of `o200k_base` tokens of all entries together, up to 1,000,000. Whole
     /// entries are returned, from the first one on, as many as fit.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(
+        default,
+        deserialize_with = "crate::number::optional",
+        skip_serializing_if = "Option::is_none"
+    )]
     pub token_budget: Option<u64>,
     /// Order within a budget: `recency` (the default) or `relevance`, which needs a `query` and a
     /// host that searches by meaning.

@@ -56,7 +56,11 @@ pub struct RecallRequest {
     /// Question to answer, at most 4,096 characters.
     pub query: String,
     /// Maximum number of `o200k_base` tokens of the block; 800 if absent.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(
+        default,
+        deserialize_with = "crate::number::optional",
+        skip_serializing_if = "Option::is_none"
+    )]
     pub token_budget: Option<u64>,
     /// True to begin the block with procedures and with current answers of slots; true if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -234,16 +234,28 @@ pub struct RunEvents {
 #[into_params(parameter_in = Query)]
 pub struct RunEventsQuery {
     /// Only events after this position.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(
+        default,
+        deserialize_with = "crate::number::optional",
+        skip_serializing_if = "Option::is_none"
+    )]
     pub last_sequence: Option<u64>,
     /// Number of seconds to wait for a new event, at most 30; 0 if absent.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(
+        default,
+        deserialize_with = "crate::number::optional",
+        skip_serializing_if = "Option::is_none"
+    )]
     pub timeout: Option<u64>,
     /// Requested stream mode. Only `updates` is supported; other modes return the same.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stream_mode: Option<String>,
     /// Requested buffering in milliseconds. Accepted and ignored: events are sent at once.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(
+        default,
+        deserialize_with = "crate::number::optional",
+        skip_serializing_if = "Option::is_none"
+    )]
     pub buffer_ms: Option<u64>,
 }
 
@@ -256,7 +268,11 @@ pub struct RunFork {
     pub mode: ForkMode,
     /// Position of the event from which the fork continues; required for a branch, 0 if absent for
     /// a replay.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(
+        default,
+        deserialize_with = "crate::number::optional",
+        skip_serializing_if = "Option::is_none"
+    )]
     pub from_seq: Option<u64>,
     /// Replacements for `inputs`, `configurable`, `metadata` or `tags`; of a branch only.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -113,7 +113,11 @@ pub struct WebhookRemoveQuery {
 #[into_params(parameter_in = Query)]
 pub struct DeadLettersQuery {
     /// Only dead letters after this position in the tenant's log.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(
+        default,
+        deserialize_with = "crate::number::optional",
+        skip_serializing_if = "Option::is_none"
+    )]
     pub after: Option<u64>,
     /// Number of dead letters per page: 100 if absent, the host's maximum (1,000 by default) if 0.
     #[serde(default, skip_serializing_if = "Option::is_none")]

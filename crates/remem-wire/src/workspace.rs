@@ -72,6 +72,10 @@ pub struct WorkspaceListQuery {
 #[into_params(parameter_in = Query)]
 pub struct WorkspaceReadQuery {
     /// Number of the version to read; the newest version if absent.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(
+        default,
+        deserialize_with = "crate::number::optional",
+        skip_serializing_if = "Option::is_none"
+    )]
     pub version: Option<u64>,
 }

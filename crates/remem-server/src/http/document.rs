@@ -1,5 +1,8 @@
-//! Adds to the OpenAPI document the parts that are alike for every operation, so that no handler
-//! has to repeat them: the error responses, and the limits of lists and maps in requests.
+//! What the OpenAPI document says of every operation alike, so that no handler has to: how a
+//! request can be refused, how long its lists may be, which values its fields take, and an example.
+
+mod examples;
+mod values;
 
 use remem_core::admission::SUBJECTS_MAX;
 use remem_core::webhook::EVENTS_MAX;
@@ -11,15 +14,14 @@ use std::collections::BTreeSet;
 use utoipa::openapi::path::{Operation, Parameter, ParameterIn, PathItem};
 use utoipa::openapi::{Content, OpenApi, Ref, RefOr, Response};
 
-/// Returns the document with the error responses of every operation, and with path templates in
-/// OpenAPI's syntax.
-pub(super) fn complete(mut document: OpenApi) -> OpenApi {
+/// The document as clients need it: valid, with every answer described and every value bounded.
+pub(super) fn complete(mut document: OpenApi, policy: &Policy) -> Value {
     let paths = std::mem::take(&mut document.paths.paths);
     document.paths.paths = paths
         .into_iter()
         .map(|(template, item)| {
             (
-                openapi_template(&template),
+                plain(&template),
                 sabotage!(
                     "refusals-are-not-in-the-document",
                     with_refusals(item),
@@ -28,11 +30,69 @@ pub(super) fn complete(mut document: OpenApi) -> OpenApi {
             )
         })
         .collect();
+    let mut document = json!(document);
+    // The host does not know under which name it is reached; a relative URL is read against the
+    // document's own.
+    document["servers"] =
+        json!([{"url": "/", "description": "The host that serves this document"}]);
+    let paths = document.get_mut("paths").and_then(Value::as_object_mut);
+    for (path, item) in paths.into_iter().flatten() {
+        for (method, operation) in item.as_object_mut().into_iter().flatten() {
+            name(method, path, operation);
+            describe(operation);
+            examples::add(operation);
+        }
+    }
+    bound_requests(&mut document, policy);
+    values::add(&mut document, policy);
     document
 }
 
-/// Returns the maximum length of a list in a request, by its schema and field. The engine enforces
-/// the limits; here they are documented for callers.
+/// Gives an operation a name of its own where its handler shares its name with another.
+fn name(method: &str, path: &str, operation: &mut Value) {
+    if method == "post" && path.ends_with("/worlds/{world}/rules") {
+        operation["operationId"] = json!("put_world_rules");
+    }
+}
+
+/// Describes the answers that their handler says nothing about.
+fn describe(operation: &mut Value) {
+    let responses = operation
+        .get_mut("responses")
+        .and_then(Value::as_object_mut);
+    for (status, response) in responses.into_iter().flatten() {
+        let described = response["description"].as_str().unwrap_or_default();
+        if described.is_empty() {
+            response["description"] = json!(meaning(status));
+        }
+    }
+}
+
+/// What a status means wherever an operation does not say more.
+fn meaning(status: &str) -> &'static str {
+    match status {
+        "200" => "Success",
+        "201" => "Created",
+        "202" => "Accepted; the work goes on",
+        "204" => "Success, without a body",
+        "304" => "Not modified since the version in If-None-Match",
+        "400" => "Malformed request; the message says where",
+        "401" => "Missing, unknown, expired or revoked key",
+        "403" => "The key lacks a scope or the trust that is needed",
+        "404" => "Not found, or not the caller's",
+        "408" => "The body arrived too slowly",
+        "409" => "Conflict with the current state",
+        "410" => "Erased",
+        "413" => "The body is too large",
+        "415" => "The body is not JSON",
+        "422" => "The request breaks a rule, which the message names",
+        "429" => "Too many event streams are open",
+        _ => "Unavailable now, or a fault of the host",
+    }
+}
+
+/// How long a list of a request may be, by its schema and field. The engine checks it; this tells
+/// callers.
 fn items_max(schema: &str, field: &str, policy: &Policy) -> Option<usize> {
     let entries_max = policy.batch_entries_max;
     Some(match (schema, field) {
@@ -49,10 +109,9 @@ fn items_max(schema: &str, field: &str, policy: &Policy) -> Option<usize> {
     })
 }
 
-/// Returns the document as JSON, with the limits of every list and map that a request can hold.
-pub(super) fn bounded(document: &OpenApi, policy: &Policy) -> Value {
-    let mut document = json!(document);
-    let mut pending: Vec<String> = Vec::new();
+/// The bounds of every list and map that a request can hold.
+fn bound_requests(document: &mut Value, policy: &Policy) {
+    let mut wanted: Vec<String> = Vec::new();
     let paths = document.get_mut("paths").and_then(Value::as_object_mut);
     let items = paths.into_iter().flat_map(|paths| paths.values_mut());
     let operations = items
@@ -62,7 +121,7 @@ pub(super) fn bounded(document: &OpenApi, policy: &Policy) -> Value {
         let Some(body) = operation.pointer_mut("/requestBody/content") else {
             continue;
         };
-        references(body, &mut pending);
+        references(body, &mut wanted);
         for content in body
             .as_object_mut()
             .into_iter()
@@ -71,12 +130,12 @@ pub(super) fn bounded(document: &OpenApi, policy: &Policy) -> Value {
             content
                 .get_mut("schema")
                 .into_iter()
-                .for_each(|schema| add_limits(schema, None));
+                .for_each(|schema| bound(schema, None));
         }
     }
-    let mut visited = BTreeSet::new();
-    while let Some(name) = pending.pop() {
-        if !visited.insert(name.clone()) {
+    let mut seen = BTreeSet::new();
+    while let Some(name) = wanted.pop() {
+        if !seen.insert(name.clone()) {
             continue;
         }
         let Some(schema) = document.pointer_mut(&format!("/components/schemas/{name}")) else {
@@ -85,14 +144,13 @@ pub(super) fn bounded(document: &OpenApi, policy: &Policy) -> Value {
         let fields = schema.get_mut("properties").and_then(Value::as_object_mut);
         for (field, inner) in fields.into_iter().flatten() {
             let limit = items_max(&name, field, policy);
-            sabotage!("bounds-are-not-in-the-document", add_limits(inner, limit));
+            sabotage!("bounds-are-not-in-the-document", bound(inner, limit));
         }
-        references(schema, &mut pending);
+        references(schema, &mut wanted);
     }
-    document
 }
 
-/// Collects the names of the schemas that a part of the document refers to.
+/// The names of the schemas that a part of the document refers to.
 fn references(part: &Value, found: &mut Vec<String>) {
     match part {
         Value::Object(map) => {
@@ -105,12 +163,11 @@ fn references(part: &Value, found: &mut Vec<String>) {
     }
 }
 
-/// Writes the limits into a schema: `items_max` for a list, the host's maximum for a free map.
-fn add_limits(schema: &mut Value, items_max: Option<usize>) {
+fn bound(schema: &mut Value, items_max: Option<usize>) {
     for choice in ["oneOf", "anyOf", "allOf"] {
         let choices = schema.get_mut(choice).and_then(Value::as_array_mut);
         let choices = choices.into_iter().flatten();
-        choices.for_each(|schema| add_limits(schema, items_max));
+        choices.for_each(|one| bound(one, items_max));
     }
     if is_of(schema, "array")
         && let Some(limit) = items_max
@@ -122,7 +179,7 @@ fn add_limits(schema: &mut Value, items_max: Option<usize>) {
     }
 }
 
-/// Returns whether a value of this schema can be of the given JSON type.
+/// Whether a value of this schema can be of that type.
 fn is_of(schema: &Value, kind: &str) -> bool {
     match &schema["type"] {
         Value::String(one) => one == kind,
@@ -131,73 +188,60 @@ fn is_of(schema: &Value, kind: &str) -> bool {
     }
 }
 
-/// Converts a template of the router to OpenAPI's syntax, which has no star for a parameter that
-/// may hold slashes.
-fn openapi_template(template: &str) -> String {
+/// A parameter that may hold slashes has a star in the router's language and none in OpenAPI's.
+fn plain(template: &str) -> String {
     template.replace("{*", "{")
 }
 
 fn with_refusals(mut item: PathItem) -> PathItem {
-    for operation in [
-        &mut item.get,
-        &mut item.put,
-        &mut item.post,
-        &mut item.patch,
-        &mut item.delete,
-    ]
-    .into_iter()
-    .flatten()
-    {
-        add_refusals(operation);
+    for (operation, writes) in [
+        (&mut item.get, false),
+        (&mut item.put, true),
+        (&mut item.post, true),
+        (&mut item.patch, true),
+        (&mut item.delete, true),
+    ] {
+        if let Some(operation) = operation {
+            refusals(operation, writes);
+        }
     }
     item
 }
 
-/// Adds the error responses that follow from what an operation reads: key, parameters, body.
-fn add_refusals(operation: &mut Operation) {
-    // Only operations that need no key declare a security of their own. They refuse nothing.
-    if operation.security.is_some() {
-        return;
-    }
-    let mut statuses = vec![
-        ("401", "No key, or one that is not valid"),
-        ("403", "The key lacks a scope"),
-        ("5XX", "Not now, or a fault of the host"),
-    ];
+fn refusals(operation: &mut Operation, writes: bool) {
+    // Every request can be malformed: one without a Host is.
+    let mut statuses = vec!["400"];
     let is_in = |place: ParameterIn| move |parameter: &RefOr<Parameter>| matches!(parameter, RefOr::T(p) if p.parameter_in == place);
     let parameters = operation.parameters.as_deref().unwrap_or_default();
+    let named = |name: &str| {
+        parameters
+            .iter()
+            .any(|parameter| matches!(parameter, RefOr::T(p) if p.name == name))
+    };
     let has_body = operation.request_body.is_some();
-    if has_body || parameters.iter().any(is_in(ParameterIn::Query)) {
-        statuses.extend([
-            ("400", "The request cannot be read"),
-            ("422", "The request breaks a rule, which the message names"),
-        ]);
+    let has_path = parameters.iter().any(is_in(ParameterIn::Path));
+    // An operation of its own security is one that needs no key.
+    if operation.security.is_none() {
+        statuses.extend(["401", "403", "5XX"]);
     }
-    if parameters.iter().any(is_in(ParameterIn::Path)) {
-        statuses.push(("404", "There is no such thing here"));
+    if has_path {
+        statuses.push("404");
     }
-    if parameters
-        .iter()
-        .any(|parameter| matches!(parameter, RefOr::T(p) if p.name == "Idempotency-Key"))
-    {
-        statuses.extend([
-            ("409", "The Idempotency-Key was used for another request"),
-            ("422", "The Idempotency-Key breaks a rule"),
-        ]);
+    if has_body || has_path && writes || parameters.iter().any(is_in(ParameterIn::Query)) {
+        statuses.push("422");
+    }
+    if named("Idempotency-Key") {
+        statuses.extend(["409", "422"]);
     }
     if has_body {
-        statuses.extend([
-            ("408", "The body came too slowly"),
-            ("413", "The body is too large"),
-            ("415", "The body is not JSON"),
-        ]);
+        statuses.extend(["408", "413", "415"]);
     }
-    for (status, description) in statuses {
+    for status in statuses {
         operation
             .responses
             .responses
             .entry(status.to_owned())
-            .or_insert_with(|| RefOr::T(refusal(description)));
+            .or_insert_with(|| RefOr::T(refusal(meaning(status))));
     }
 }
 

@@ -28,7 +28,16 @@ pub(crate) struct Ref(pub String);
 /// The two parameters of a path, such as a memoryRef and the id of an entry.
 pub(crate) struct RefAndId(pub String, pub String);
 
-const MALFORMED: &str = "\0";
+const MALFORMED: &str = "\u{1}";
+
+/// A part of a path. PostgreSQL cannot hold a NUL, not even to look for it, and nothing has one in
+/// its name.
+fn part(text: String) -> String {
+    if text.contains('\0') {
+        return MALFORMED.to_owned();
+    }
+    text
+}
 
 impl FromRequestParts<App> for Ref {
     type Rejection = Fail;
@@ -36,7 +45,7 @@ impl FromRequestParts<App> for Ref {
         let path: Result<Path<String>, PathRejection> = Path::from_request_parts(parts, app).await;
         Ok(Ref(path.map_or_else(
             |_| MALFORMED.to_owned(),
-            |Path(memory_ref)| memory_ref,
+            |Path(memory_ref)| part(memory_ref),
         )))
     }
 }
@@ -48,7 +57,7 @@ impl FromRequestParts<App> for RefAndId {
             Path::from_request_parts(parts, app).await;
         let Path((memory_ref, id)) =
             path.unwrap_or_else(|_| Path((MALFORMED.to_owned(), MALFORMED.to_owned())));
-        Ok(RefAndId(memory_ref, id))
+        Ok(RefAndId(part(memory_ref), part(id)))
     }
 }
 
@@ -58,6 +67,10 @@ pub(crate) struct Params<T>(pub T);
 impl<T: DeserializeOwned> FromRequestParts<App> for Params<T> {
     type Rejection = Fail;
     async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Params<T>, Fail> {
+        if parts.uri.query().is_some_and(|query| query.contains("%00")) {
+            let hint = "a parameter holds a NUL character".to_owned();
+            return Err(Problem::MalformedQuery { hint }.into());
+        }
         match Query::from_request_parts(parts, app).await {
             Ok(Query(value)) => Ok(Params(value)),
             Err(rejection) => Err(Problem::MalformedQuery {

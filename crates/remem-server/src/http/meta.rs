@@ -67,7 +67,7 @@ impl Documents {
             fixtures,
             engine.activation().as_str(),
         );
-        let openapi = document::bounded(&openapi, engine.policy()).to_string();
+        let openapi = document::complete(openapi, engine.policy()).to_string();
         Documents {
             discovery: Document::new(discovery.to_string()),
             openapi: Document::new(openapi),

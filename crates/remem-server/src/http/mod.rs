@@ -185,7 +185,7 @@ fn api() -> (Router<App>, utoipa::openapi::OpenApi) {
     .routes(routes!(meta::ready))
     .routes(routes!(meta::metrics))
     .split_for_parts();
-    (router, document::complete(document))
+    (router, document)
 }
 
 /// Adds the endpoints of commitments, observations and heartbeats.

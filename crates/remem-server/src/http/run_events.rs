@@ -10,7 +10,7 @@ use axum::response::sse::Event as Frame;
 use remem_core::Event;
 use remem_store::deadline;
 use remem_wire::run::{RunEventDoc, RunEvents, RunEventsQuery};
-use remem_wire::{ErrorBody, Problem};
+use remem_wire::{ErrorBody, Problem, number};
 use std::time::Duration;
 
 /// The longest time that a poll may wait.
@@ -28,8 +28,8 @@ fn events_response((events, is_complete): (Vec<Event>, bool)) -> Answer {
 }
 
 /// Returns the first sequence to read after the last event that the client knows.
-fn next_sequence(last: Option<u64>) -> u64 {
-    last.map_or(0, |last| last.saturating_add(1))
+fn after(last: Option<u64>) -> u64 {
+    last.map_or(0, |last| last.saturating_add(1).min(number::MAX))
 }
 
 /// Returns the events of a run: all of them, or a stream with Accept: text/event-stream.
@@ -57,10 +57,13 @@ pub(super) async fn run_events(
                 .map_err(fail)?,
         );
     }
-    let resume = headers
-        .get("last-event-id")
-        .and_then(|v| v.to_str().ok())
-        .and_then(|text| text.parse().ok());
+    // What is no number is none of our ids, and says nothing.
+    let resume = match headers.get("last-event-id").and_then(|v| v.to_str().ok()) {
+        Some(text) if text.parse::<u64>().is_ok_and(|id| id > number::MAX) => {
+            return Err(Problem::too_large("Last-Event-ID").into());
+        }
+        text => text.and_then(number::parse),
+    };
     let feed = api
         .engine
         .run_feed(

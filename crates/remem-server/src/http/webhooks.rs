@@ -12,7 +12,7 @@ use remem_wire::webhook::{
     DeadLetterInfo, DeadLetterList, DeadLettersQuery, Redelivery, WebhookCreated, WebhookInfo,
     WebhookList, WebhookRegister, WebhookRemoveQuery,
 };
-use remem_wire::{ErrorBody, Problem};
+use remem_wire::{ErrorBody, Problem, number};
 
 fn webhook_info(webhook: Webhook) -> WebhookInfo {
     let Webhook {
@@ -185,8 +185,9 @@ pub(super) async fn dead_letters(
     params(("webhookId" = String, Path), ("sequence" = u64, Path)),
     responses((status = 200, body = Redelivery), (status = 404, body = ErrorBody)))]
 pub(super) async fn redeliver(api: EngineDoor, RefAndId(id, sequence): RefAndId) -> Answer {
-    // A text that is not a number names no dead letter: sequence 0 is never found.
-    let sequence = sequence.parse().unwrap_or(0);
+    let sequence = number::parse(&sequence).ok_or_else(|| Problem::MalformedPath {
+        hint: format!("sequence must be a whole number up to {}", number::MAX),
+    })?;
     let done = api
         .engine
         .redeliver(&api.caller, &id, Seq(sequence))

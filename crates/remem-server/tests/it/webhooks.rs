@@ -74,7 +74,7 @@ async fn the_secret_is_shown_once() {
         host.post(&format!("{LIST}/{id}/dead-letters/x/redeliver"), json!({}))
             .await
             .status,
-        404
+        400
     );
     assert_eq!(
         host.delete(&format!("/v1/webhooks/{id}?tenantId=a"))

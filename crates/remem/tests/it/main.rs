@@ -23,6 +23,7 @@ mod late_fields;
 mod mcp;
 mod models;
 mod nodes;
+mod openapi;
 mod openwop;
 mod outage;
 mod proposals;
