@@ -28,7 +28,7 @@ fn events_response((events, is_complete): (Vec<Event>, bool)) -> Answer {
 }
 
 /// Returns the first sequence to read after the last event that the client knows.
-fn after(last: Option<u64>) -> u64 {
+fn next_sequence(last: Option<u64>) -> u64 {
     last.map_or(0, |last| last.saturating_add(1).min(number::MAX))
 }
 
