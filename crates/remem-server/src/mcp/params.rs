@@ -148,7 +148,7 @@ params!(
         session: Option<String>,
         /// By what to find: hybrid (words and meaning, if absent), lexical or semantic.
         mode: Option<String>,
-        /// What becomes of a time in the query: prefer (if absent), filter or ignore.
+        /// How to treat dates in the query: filter (the default), prefer or ignore.
         time: Option<String>,
         /// Whether each hit tells what its score is made of.
         explain: Option<bool>,
@@ -176,7 +176,7 @@ params!(
         abstain: Option<bool>,
         /// By what to find: hybrid (words and meaning, if absent), lexical or semantic.
         mode: Option<String>,
-        /// What becomes of a time in the query: prefer (if absent), filter or ignore.
+        /// How to treat dates in the query: filter (the default), prefer or ignore.
         time: Option<String>,
         /// Only entries that carry all of these tags.
         tags: Option<Vec<String>>,
