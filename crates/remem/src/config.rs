@@ -50,6 +50,9 @@ pub struct Config {
 pub struct Server {
     /// Address and port.
     pub listen: String,
+    /// Names by which clients reach MCP. If empty, those of this machine on a loopback address, else
+    /// any.
+    pub hosts: Vec<String>,
     /// Show metrics without a key.
     pub metrics_public: bool,
 }
@@ -234,6 +237,7 @@ impl Default for Server {
     fn default() -> Server {
         Server {
             listen: "127.0.0.1:7077".to_owned(),
+            hosts: Vec::new(),
             metrics_public: false,
         }
     }

@@ -40,12 +40,13 @@ pub async fn run(config: &Config, seams: bool) -> anyhow::Result<()> {
     })?;
     let (stop, stopping) = watch::channel(false);
     let passes = runner::start(&engine, &stopping);
-    let app = App::new(
+    let mut app = App::new(
         engine.clone(),
         Some(metrics()?),
         config.server.metrics_public,
         stopping.clone(),
     );
+    app.mcp_hosts = mcp_hosts(&config.server.hosts, listener.local_addr()?);
     // Before the greeting: whoever reads it may ask the host to stop at once.
     let asked_to_stop = stop_signal()?;
     if seams {
@@ -69,6 +70,17 @@ pub async fn run(config: &Config, seams: bool) -> anyhow::Result<()> {
     }
     tracing::info!("stopped");
     Ok(())
+}
+
+/// The names by which MCP is reached. A web page can have its own name resolved to the loopback and
+/// then call what listens there, so on a loopback address other names are refused unless configured.
+fn mcp_hosts(configured: &[String], address: SocketAddr) -> Vec<String> {
+    if configured.is_empty() && !address.ip().is_loopback() {
+        return Vec::new();
+    }
+    let local = ["localhost", "127.0.0.1", "::1"].map(str::to_owned);
+    let own = Some(address.ip().to_string()).filter(|_| address.ip().is_loopback());
+    configured.iter().cloned().chain(local).chain(own).collect()
 }
 
 /// Lets this process open as many files as it may: every connection and every tenant's database is
