@@ -9,9 +9,6 @@ use serde::Deserialize;
 use serde::de::IgnoredAny;
 use serde_json::{Value, json};
 
-/// How long a version may be to be shown to the one who asked for it.
-const VERSION_MAX: usize = 16;
-
 /// The parts of a request that its refusal depends on.
 pub(super) struct Asked {
     /// The protocol version in the headers.
@@ -111,15 +108,20 @@ fn message(code: ErrorCode) -> &'static str {
     }
 }
 
+fn is_number(text: &str, digits_max: usize) -> bool {
+    let is_short = (1..=digits_max).contains(&text.len());
+    is_short && text.bytes().all(|byte| byte.is_ascii_digit())
+}
+
 /// MCP wants the requested version repeated. Only what looks like a version is: a text of the
 /// caller's choice is not.
 fn unsupported_version(requested: &str) -> ErrorData {
-    let digits = requested.strip_prefix('v').unwrap_or(requested);
-    let is_version = requested.len() <= VERSION_MAX
-        && digits.starts_with(|c: char| c.is_ascii_digit())
-        && digits
-            .chars()
-            .all(|c| c.is_ascii_digit() || c == '.' || c == '-');
+    let bare = requested.strip_prefix('v').unwrap_or(requested);
+    let mut parts = bare.split(['-', '.']);
+    // A year, a month and a day, or three short numbers: too little room for a secret.
+    let is_version = [4, 2, 2].map(|most| parts.next().is_some_and(|part| is_number(part, most)))
+        == [true; 3]
+        && parts.next().is_none();
     let shown = if is_version { requested } else { "unknown" };
     let code = ErrorCode::UNSUPPORTED_PROTOCOL_VERSION;
     let data = json!({"requested": shown, "supported": ProtocolVersion::KNOWN_VERSIONS});
