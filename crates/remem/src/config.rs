@@ -57,6 +57,9 @@ pub struct Config {
 pub struct Server {
     /// Address and port to listen on.
     pub listen: String,
+    /// Names by which clients reach MCP. If empty, those of this machine on a loopback address, else
+    /// any.
+    pub hosts: Vec<String>,
     /// Whether `/metrics` needs no key.
     pub metrics_public: bool,
 }
@@ -240,6 +243,7 @@ impl Default for Server {
     fn default() -> Server {
         Server {
             listen: "127.0.0.1:7077".to_owned(),
+            hosts: Vec::new(),
             metrics_public: false,
         }
     }

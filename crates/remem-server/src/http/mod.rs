@@ -61,6 +61,8 @@ pub struct App {
     pub metrics_public: bool,
     /// Becomes true when the host begins to stop.
     pub stopping: watch::Receiver<bool>,
+    /// Names by which clients may reach MCP; any if there are none.
+    pub mcp_hosts: Vec<String>,
     documents: Arc<meta::Documents>,
 }
 
@@ -79,6 +81,7 @@ impl App {
             metrics,
             metrics_public,
             stopping,
+            mcp_hosts: Vec::new(),
             documents,
         }
     }
@@ -344,7 +347,7 @@ pub(crate) fn written<T: Serialize>(
     Ok(response)
 }
 
-fn no_store(headers: &mut HeaderMap) {
+pub(crate) fn no_store(headers: &mut HeaderMap) {
     headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
 }
 

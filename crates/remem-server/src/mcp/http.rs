@@ -1,23 +1,33 @@
-//! MCP over streamable HTTP at `/mcp`: each request is authenticated like any other, and no state
-//! is kept between requests, so any node can answer any request.
+//! MCP over streamable HTTP at `/mcp`: each request is authenticated like any other and nothing is
+//! kept between two, so any node can answer any request.
 
 use super::MemoryTools;
+use super::refusal::{Asked, reword};
 use crate::door::EngineDoor;
 use crate::http::{App, authenticate, read_body, render};
 use axum::Router;
-use axum::body::Body;
+use axum::body::{Body, Bytes};
 use axum::extract::{Request, State};
+use axum::http::uri::Authority;
 use axum::middleware::{Next, from_fn_with_state};
 use axum::response::Response;
 use remem_core::sabotage;
-use remem_wire::{Failure, Problem};
+use remem_wire::Failure;
 use rmcp::transport::streamable_http_server::session::never::NeverSessionManager;
 use rmcp::transport::streamable_http_server::{StreamableHttpServerConfig, StreamableHttpService};
 use std::sync::Arc;
 
 pub(crate) fn routes(app: &App) -> Router<App> {
-    // The bearer key keeps hostile web pages out, so the Host header need not be pinned.
-    let mut config = StreamableHttpServerConfig::default().disable_allowed_hosts();
+    let names = sabotage!(
+        "mcp-is-reached-by-any-name",
+        app.mcp_hosts.clone(),
+        Vec::new()
+    );
+    let mut config = StreamableHttpServerConfig::default()
+        .with_allowed_origins(names.iter().flat_map(|name| origins(name)))
+        .with_allowed_hosts(names);
+    // The body is bounded before it gets there.
+    config.max_request_body_bytes = usize::MAX;
     config.legacy_session_mode = false;
     config.json_response = true;
     let service = StreamableHttpService::new(
@@ -27,55 +37,57 @@ pub(crate) fn routes(app: &App) -> Router<App> {
     );
     Router::new()
         .route_service("/mcp", service)
-        .layer(from_fn_with_state(app.clone(), authenticate_request))
+        .layer(from_fn_with_state(app.clone(), admit))
 }
 
-/// Authenticates a request before rmcp handles it, and replaces rmcp's own errors.
-async fn authenticate_request(State(app): State<App>, request: Request, next: Next) -> Response {
-    match prepare(&app, request).await {
-        Ok(request) => {
+/// The origins of web pages of a machine with that name: at any port, unless the name has one.
+fn origins(name: &str) -> [String; 2] {
+    let address = name.contains("::") && !name.starts_with('[');
+    let machine = if address {
+        format!("[{name}]")
+    } else {
+        name.to_owned()
+    };
+    let has_port = Authority::try_from(machine.as_str()).is_ok_and(|name| name.port().is_some());
+    let port = if has_port { "" } else { ":*" };
+    ["http", "https"].map(|scheme| format!("{scheme}://{machine}{port}"))
+}
+
+async fn admit(State(app): State<App>, request: Request, next: Next) -> Response {
+    match admitted(&app, request).await {
+        Ok((request, asked)) => {
             let response = next.run(request).await;
-            // rmcp's own refusals are plain text that quotes headers and bodies: only the status is
-            // kept.
-            let status = response.status();
-            let hint = "it is not an MCP message that this host takes".to_owned();
-            if status.is_success() {
-                response
-            } else {
-                render(Failure {
-                    status: status.as_u16(),
-                    ..Problem::MalformedBody {
-                        hint,
-                        pointer: None,
-                    }
-                    .into()
-                })
+            if response.status().is_success() {
+                return response;
             }
+            sabotage!(
+                "mcp-quotes-what-it-refuses",
+                reword(response, &asked).await,
+                response
+            )
         }
         Err(failure) => render(failure),
     }
 }
 
-/// Returns the request with the memory API of its caller as an extension and with its whole body:
-/// rmcp itself would wait for a body without a deadline.
-async fn prepare(app: &App, request: Request) -> Result<Request, Failure> {
-    let api = authenticate(app, request.headers()).await?;
-    let api = EngineDoor {
-        caller: api.caller.through_tools(),
-        ..api
+/// The request with its caller and its whole body: rmcp itself would wait for a body for ever.
+async fn admitted(app: &App, request: Request) -> Result<(Request, Asked), Failure> {
+    let door = authenticate(app, request.headers()).await?;
+    let door = EngineDoor {
+        caller: door.caller.through_tools(),
+        ..door
     };
     let (mut parts, body) = request.into_parts();
-    parts.extensions.insert(api);
-    let body = sabotage!(
+    parts.extensions.insert(door);
+    let whole = || Request::from_parts(parts.clone(), body);
+    let (body, sent) = sabotage!(
         "a-tool-call-arrives-at-leisure",
-        Body::from(
-            read_body(
-                Request::from_parts(parts.clone(), body),
-                app.engine.policy()
-            )
-            .await?
-        ),
-        body
+        {
+            let sent = Bytes::from(read_body(whole(), app.engine.policy()).await?);
+            (Body::from(sent.clone()), sent)
+        },
+        (whole().into_body(), Bytes::new())
     );
-    Ok(Request::from_parts(parts, body))
+    let asked = Asked::new(&parts.headers, sent);
+    Ok((Request::from_parts(parts, body), asked))
 }

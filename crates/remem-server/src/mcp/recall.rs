@@ -13,7 +13,7 @@ use rmcp::{RoleServer, tool, tool_router};
 #[tool_router(router = recall_tools, vis = "pub(super)")]
 impl MemoryTools {
     /// Find entries of a memory by words and meaning, best first. The answer says how probable it
-    /// is that any of them is relevant; below 0.2 (relevant: false) say that you do not know.
+    /// is that any of them is relevant; below 0.1 (relevant: false) say that you do not know.
     #[tool(annotations(
         title = "Search memory",
         read_only_hint = true,

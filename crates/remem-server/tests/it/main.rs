@@ -15,6 +15,7 @@ mod entries;
 mod forget;
 mod isolation;
 mod key_trust;
+mod mcp;
 mod model;
 mod numbers;
 mod objects;

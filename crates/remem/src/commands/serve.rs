@@ -41,12 +41,13 @@ pub async fn run(config: &Config, seams: bool) -> anyhow::Result<()> {
     let key = bootstrap(config, &engine).await?;
     let (stop, stopping) = watch::channel(false);
     let passes = runner::start(&engine, &stopping);
-    let app = App::new(
+    let mut app = App::new(
         engine.clone(),
         Some(metrics()?),
         config.server.metrics_public,
         stopping.clone(),
     );
+    app.mcp_hosts = mcp_hosts(&config.server.hosts, listener.local_addr()?);
     // Installed before the greeting is printed: its reader may send a signal at once.
     let stop_requested = stop_signal()?;
     if seams {
@@ -68,6 +69,17 @@ pub async fn run(config: &Config, seams: bool) -> anyhow::Result<()> {
     }
     tracing::info!("stopped");
     Ok(())
+}
+
+/// The names by which MCP is reached. A web page can have its own name resolved to the loopback and
+/// then call what listens there, so on a loopback address other names are refused unless configured.
+fn mcp_hosts(configured: &[String], address: SocketAddr) -> Vec<String> {
+    if configured.is_empty() && !address.ip().is_loopback() {
+        return Vec::new();
+    }
+    let local = ["localhost", "127.0.0.1", "::1"].map(str::to_owned);
+    let own = Some(address.ip().to_string()).filter(|_| address.ip().is_loopback());
+    configured.iter().cloned().chain(local).chain(own).collect()
 }
 
 /// Raises the limit on open files to its maximum: every connection and every tenant's database

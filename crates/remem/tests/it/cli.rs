@@ -784,8 +784,8 @@ fn exports_and_imports_tell_what_they_leave_out() {
     assert!(!exported.stdout.contains("bees"));
     let reported = remote.run(&["export"]).exits(7).stderr;
     assert!(
-        told.contains("1 earlier answer,") && told.contains("other users' own memories"),
-        "{told}"
+        reported.contains("1 earlier answer,") && reported.contains("other users' own memories"),
+        "{reported}"
     );
 
     let whole = local.run(&["export"]).exits(7);

@@ -62,6 +62,64 @@ fn a_request_names_one_host() {
     );
 }
 
+/// The status and body of a `tools/list` over MCP, asked for with these headers.
+fn list_tools(server: &Server, headers: &str) -> String {
+    let body = r#"{"jsonrpc":"2.0","id":7,"method":"tools/list","params":{}}"#;
+    let length = body.len();
+    let answer = raw(
+        server,
+        &format!(
+            "POST /mcp HTTP/1.1\r\n{headers}Authorization: Bearer {KEY}\r\nContent-Type: application/json\r\n\
+             Accept: application/json, text/event-stream\r\nConnection: close\r\nContent-Length: {length}\r\n\r\n{body}"
+        ),
+    );
+    answer
+        .split_once("\r\n\r\n")
+        .map_or(answer.clone(), |(head, body)| {
+            format!("{} {body}", &head[9..12])
+        })
+}
+
+/// A web page that has its own name resolved to the loopback must not reach the tools with it.
+#[test]
+fn a_foreign_name_reaches_no_mcp_on_the_loopback() {
+    let folder = tempfile::tempdir().unwrap();
+    let hosts = ("REMEM_SERVER__HOSTS", r#"["memory.example.com"]"#);
+    for (settings, named) in [(&[][..], "403"), (&[hosts][..], "200")] {
+        let server = Server::start_with(folder.path(), &[], settings);
+        for (headers, status) in [
+            ("Host: localhost\r\n", "200"),
+            ("Host: 127.0.0.1:7077\r\n", "200"),
+            ("Host: [::1]:7077\r\n", "200"),
+            (
+                "Host: localhost\r\nOrigin: http://localhost:6274\r\n",
+                "200",
+            ),
+            ("Host: evil.example.com\r\n", "403"),
+            ("Host: localhost.evil.example.com\r\n", "403"),
+            (
+                "Host: localhost\r\nOrigin: http://evil.example.com\r\n",
+                "403",
+            ),
+            ("Host: localhost\r\nOrigin: null\r\n", "403"),
+            ("Host: memory.example.com\r\n", named),
+            (
+                "Host: localhost\r\nOrigin: https://memory.example.com\r\n",
+                named,
+            ),
+        ] {
+            let answer = list_tools(&server, headers);
+            assert!(answer.starts_with(status), "{headers}: {answer}");
+            if status == "403" {
+                let refused: serde_json::Value = serde_json::from_str(&answer[4..]).unwrap();
+                assert_eq!(refused["error"]["code"], -32600, "{answer}");
+                assert_eq!(refused["error"]["data"]["error"], "forbidden", "{answer}");
+                assert!(!answer.contains("evil"), "{answer}");
+            }
+        }
+    }
+}
+
 /// Whatever the folder is, the files in it are their owner's alone, those of an earlier version too.
 #[cfg(unix)]
 #[test]
