@@ -302,7 +302,7 @@ impl Engine {
         };
         let redacted = |distillation: Distilled| Distilled {
             topics: distillation.topics.iter().map(redact).collect(),
-            ..one
+            ..distillation
         };
         let mut found: Vec<Distilled> = all
             .into_iter()
@@ -454,7 +454,7 @@ impl Engine {
         let batch = batch.delete(scope.memory_ref.clone(), output);
         let renewed = Distilled {
             entry_id: id.as_str().to_owned(),
-            ..done.clone()
+            ..distillation.clone()
         };
         let rest: Vec<Distilled> = all
             .iter()

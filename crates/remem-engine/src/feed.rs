@@ -48,7 +48,7 @@ impl Engine {
                 .await?;
             let full = page.len() == page_size as usize;
             for mut event in page {
-                visibility::review(&rules, &mut event);
+                sight::review(&rules, &mut event);
                 sabotage!("streams-stop-at-what-is-hidden", reached = event.seq);
                 visible.extend(visibility.shown(self, caller.tenant(), event).await?);
                 if visible.len() == limit {

@@ -41,7 +41,7 @@ pub async fn run(
     mode: Mode,
     fence: Option<Fence>,
 ) -> Result<PassReport, EngineError> {
-    let (ended, rest) = ended(engine, tenant).await?;
+    let (ended, rest) = over(engine, tenant).await?;
     let (page, later) = ended.split_at(ended.len().min(BATCH));
     let report = PassReport {
         examined: (ended.len() + rest.len()) as u64,
