@@ -239,7 +239,7 @@ async fn each_fires_once_while_nodes_are_killed_and_paused() {
         tokio::task::block_in_place(|| nodes.strike(&mut random, &mut faults));
         assert!(
             begun.elapsed() < PATIENCE + Duration::from_secs(count as u64 / 20),
-            "{} of {count} after {blows:?}",
+            "{} of {count} after {faults:?}",
             nodes.fired()
         );
     }
