@@ -1,9 +1,9 @@
 //! The library behind the program `remem`: configuration, commands, the HTTP client and the
 //! embedding models. The only crate that names a concrete store or port.
 //!
-//! Its public items are those that the program itself calls (`main`) and those that `remem-eval`
-//! needs to open a host with the same options and settings and to print like a command. Nothing
-//! else may be public.
+//! Its public items are those that the program itself calls (`main`), those that `remem-eval`
+//! needs to open a host with the same options and settings and to print like a command, and the
+//! description of the command line (`command`). Nothing else may be public.
 
 mod agents;
 mod cli;
@@ -25,13 +25,19 @@ pub use cli::Global;
 pub use output::{json as print_json, table as print_table};
 pub use settings::Settings;
 
-use clap::Parser;
+use clap::{CommandFactory, Parser};
 use std::pin::Pin;
 use std::process::ExitCode;
 
 /// Runs the program `remem` with the arguments of this process.
 pub fn main() -> ExitCode {
     run_program(async { commands::run(cli::Cli::parse()).await })
+}
+
+/// Returns the description of the command line, with hidden commands, options and spellings.
+#[must_use]
+pub fn command() -> clap::Command {
+    cli::Cli::command()
 }
 
 /// Runs a program to its end: prints its error, if there is one, and returns the exit code that
