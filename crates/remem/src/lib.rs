@@ -1,9 +1,9 @@
 //! The library behind the program `remem`: configuration, commands, the HTTP client and the
 //! embedding models. The only crate that names a concrete store or port.
 //!
-//! Its public items are those that the program itself calls (`main`) and those that `remem-eval`
-//! needs to open a host with the same options and settings and to print like a command. Nothing
-//! else may be public.
+//! Its public items are those that the program itself calls (`main`), those that `remem-eval`
+//! needs to open a host with the same options and settings and to print like a command, and the
+//! description of the command line (`command`). Nothing else may be public.
 
 /// Prints to standard output; a closed pipe ends the program quietly instead of with a panic.
 macro_rules! print {
@@ -42,6 +42,7 @@ pub use cli::Global;
 pub use output::{json as print_json, table as print_table};
 pub use settings::Settings;
 
+use clap::CommandFactory;
 use std::ffi::OsString;
 use std::pin::Pin;
 use std::process::ExitCode;
@@ -58,6 +59,12 @@ pub fn main() -> ExitCode {
         }),
         Err(error) => cli::refuse(&error, json),
     }
+}
+
+/// Returns the description of the command line, with hidden commands, options and spellings.
+#[must_use]
+pub fn command() -> clap::Command {
+    cli::Cli::command()
 }
 
 /// Runs a program to its end: prints its error, if there is one, and returns the exit code that

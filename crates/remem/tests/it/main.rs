@@ -32,6 +32,7 @@ mod sabotage;
 mod secret_fields;
 mod secrets;
 mod shutdown;
+mod stable_names;
 mod tenant;
 mod vault;
 mod waiting;
