@@ -3,6 +3,8 @@
 
 use zeroize::Zeroizing;
 
+use crate::sabotage;
+
 /// Bytes of the longest value that has these forms: they are many, and keys are shorter.
 const BYTES_MAX: usize = 512;
 /// Fewest symbols that tell.
@@ -15,7 +17,11 @@ const BASE58: &[u8; 58] = b"123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrst
 /// two, as far as whole groups go.
 pub(super) fn base_forms(value: &str) -> Vec<Zeroizing<String>> {
     let bytes = value.as_bytes();
-    if bytes.len() > BYTES_MAX {
+    if sabotage!(
+        "odd-bases-are-not-looked-for",
+        bytes.len() > BYTES_MAX,
+        true
+    ) {
         return Vec::new();
     }
     let ascii85 = |digit: usize| char::from(b'!' + digit as u8);

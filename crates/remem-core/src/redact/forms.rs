@@ -8,6 +8,7 @@ use zeroize::Zeroizing;
 use super::fold::{Level, folded, is_kept};
 use super::random::{class_changes, is_telling_part};
 use super::value::FLOOR_CHARS;
+use crate::sabotage;
 
 /// Fewest characters (wide scripts count double) that make a head or tail worth hiding.
 const PART_WEIGHT_MIN: usize = 10;
@@ -16,6 +17,10 @@ const PHRASE_PART_CHARS_MIN: usize = 16;
 const PHRASE_WORDS_MIN: usize = 4;
 /// How far past the half a telling head or tail is looked for; keeps registration linear.
 const PART_STEPS_MAX: usize = 64;
+/// Letters that are written as digits, the usual sets of them.
+const SWAPPED: [&str; 3] = ["aeiolst", "aeiost", "aeio"];
+/// Bytes of the longest value of which all of these are looked for: keys are shorter.
+const SWAPPED_BYTES_MAX: usize = 512;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Part {
@@ -194,12 +199,16 @@ fn agreeing_len(chars: impl Iterator<Item = char>, mut rest: &[u8], from_start: 
 pub(super) fn forms_of(number: usize, value: &str, whole: Form) -> Vec<Form> {
     let reversed = Zeroizing::new(value.chars().rev().collect::<String>());
     let turned = Zeroizing::new(value.chars().map(rot13).collect::<String>());
-    let swapped = Zeroizing::new(value.chars().map(digit_for).collect::<String>());
     let mut forms = vec![
         Form::new(number, Part::Mirror, &reversed, ""),
         Form::new(number, Part::Mirror, &turned, ""),
-        Form::new(number, Part::Mirror, &swapped, ""),
     ];
+    for swapped in swaps_of(value) {
+        let swapped = Form::new(number, Part::Mirror, &swapped, "");
+        if forms.iter().all(|form| form.bare != swapped.bare) {
+            forms.push(swapped);
+        }
+    }
     // A palindrome needs no mirror, nor does a value without such letters.
     forms.retain(|mirror| mirror.bare != whole.bare);
     forms.push(whole);
@@ -253,6 +262,30 @@ fn is_telling(value: &str, part: &str) -> bool {
         .count();
     let phrase = words >= PHRASE_WORDS_MIN && part.chars().count() >= PHRASE_PART_CHARS_MIN;
     weight >= PART_WEIGHT_MIN && (phrase || is_telling_part(part))
+}
+
+/// The value with digits for letters: for all of a set, or for those in lower case alone.
+fn swaps_of(value: &str) -> impl Iterator<Item = Zeroizing<String>> {
+    let sets = SWAPPED.into_iter();
+    let swaps = sets.flat_map(|letters| [(letters, true), (letters, false)]);
+    let of_any_length = if value.len() > SWAPPED_BYTES_MAX {
+        1
+    } else {
+        usize::MAX
+    };
+    let swapped = move |(letters, upper): (&str, bool)| {
+        let swap = |c: char| {
+            let is_swapped = letters.contains(c.to_ascii_lowercase());
+            if is_swapped && (upper || c.is_ascii_lowercase()) {
+                digit_for(c)
+            } else {
+                c
+            }
+        };
+        Zeroizing::new(value.chars().map(swap).collect::<String>())
+    };
+    let count = sabotage!("digits-stand-for-all-letters-or-none", of_any_length, 1);
+    swaps.take(count).map(swapped)
 }
 
 /// The digit that is written for a letter it looks like.
