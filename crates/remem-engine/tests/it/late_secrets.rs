@@ -3,6 +3,7 @@
 
 use remem_core::{Draft, Permission, Seq};
 use remem_engine::keys::KeyRequest;
+use remem_engine::workspace::Conditions;
 use remem_engine::worlds::NewRule;
 use remem_testkit::{TestEnv, TestHost};
 
@@ -92,4 +93,28 @@ async fn the_pass_takes_a_value_out_of_the_labels_of_keys() {
     let keys = env.directory.keys(host.tenant()).await.unwrap();
     let labels: Vec<&str> = keys.iter().map(|key| key.label.as_str()).collect();
     assert!(labels.contains(&"laptop [REDACTED:late]"), "{labels:?}");
+}
+
+/// A step commits with its place what it changed: more text takes more of them.
+#[tokio::test]
+async fn a_step_of_the_pass_is_bounded_in_bytes() {
+    let env = TestEnv::new().await;
+    let mut commits = Vec::new();
+    for (tenant, bytes) in [("small", 20), ("large", 200 * 1024)] {
+        let host = env.host_of(tenant).await;
+        for n in 0..3 {
+            let path = format!("notes/{n}.md");
+            let content = "word ".repeat(bytes / 5);
+            let conditions = Conditions::default();
+            let put = host
+                .engine
+                .put_file(&host.caller, &path, &content, None, conditions);
+            put.await.unwrap();
+        }
+        let before = env.store.head(host.tenant()).await.unwrap().revision.0;
+        host.run_pass("rescan").await;
+        let after = env.store.head(host.tenant()).await.unwrap().revision.0;
+        commits.push(after - before);
+    }
+    assert!(commits[1] > commits[0], "{commits:?}");
 }
