@@ -18,8 +18,10 @@ use remem_core::sabotage;
 pub use rules::{Arm, CommitmentRules, NewRules};
 
 use crate::caller::Caller;
+use crate::cpu;
 use crate::engine::Engine;
 use crate::error::EngineError;
+use crate::recall::is_within;
 use futures_util::stream::{self, StreamExt, TryStreamExt};
 use remem_core::commitment::{self, EndedBy, State};
 use remem_core::event::CommitmentRef;
@@ -28,6 +30,7 @@ use remem_core::{
     RecordKind, Rejection, TenantId, Ties, Timestamp,
 };
 use remem_store::{StoreError, Tie};
+use std::pin::pin;
 
 /// A commitment with its name and what it was made from.
 #[derive(Clone, Debug, PartialEq)]
@@ -157,6 +160,11 @@ impl CommitmentInfo {
                 true
             )
         })
+    }
+
+    /// Where it stands in the order of what happens next.
+    fn place(&self) -> Option<(Timestamp, String)> {
+        Some((self.ties.due?, self.id.clone()))
     }
 
     pub(crate) fn named(&self) -> CommitmentRef {
@@ -326,17 +334,30 @@ impl Engine {
         self.explain(caller, info).await
     }
 
-    /// The same for several, in their order.
-    pub async fn explain_all(
+    /// The same for a page, in its order, as far as a page of an answer goes in bytes; and where to
+    /// go on.
+    pub async fn explain_page(
         &self,
         caller: &Caller,
-        found: Vec<CommitmentInfo>,
-    ) -> Result<Vec<Explanation>, EngineError> {
-        stream::iter(found)
+        page: CommitmentPage,
+    ) -> Result<(Vec<Explanation>, Option<String>), EngineError> {
+        let explained = stream::iter(page.commitments)
             .map(|info| self.explain(caller, info))
-            .buffered(ENTRIES_AT_ONCE)
-            .try_collect()
-            .await
+            .buffered(ENTRIES_AT_ONCE);
+        let mut explained = pin!(explained);
+        let mut found: Vec<Explanation> = Vec::new();
+        let mut bytes = 0;
+        while let Some(one) = explained.try_next().await? {
+            bytes += one.entry.as_ref().map_or(0, cpu::of_entry);
+            if let Some(last) = found.last()
+                && !is_within(bytes, self.parts.policy.page_bytes_max)
+            {
+                let next = last.info.place().map(cursor);
+                return Ok((found, next));
+            }
+            found.push(one);
+        }
+        Ok((found, page.next))
     }
 
     /// The same for one at hand. Who may not read memory is told no words.
