@@ -6,14 +6,15 @@
 
 use crate::commitments::CommitmentRules;
 use crate::commitments::infer::{is_trusted, may_promise};
+use crate::cpu;
 use crate::engine::Engine;
 use crate::error::EngineError;
 use crate::jobs::own_words;
 use crate::registry::{Mode, PassReport};
 use remem_core::sabotage;
 use remem_core::{
-    Batch, Entry, EntryId, Event, EventBody, Fence, MemoryRef, Precondition, RecordKind, Scope,
-    Seq, TenantId, Timestamp, infer,
+    Batch, Commitment, Entry, EntryId, Event, EventBody, Fence, MemoryRef, Precondition,
+    RecordKind, Scope, Seq, TenantId, Timestamp, infer,
 };
 use remem_store::{ReadAt, StoreError};
 use serde_json::{Value, json};
@@ -56,11 +57,8 @@ pub async fn worth(engine: &Engine, tenant: &TenantId) -> Result<bool, EngineErr
         return Ok(true);
     }
     let entries = written(engine, tenant, &events).await?;
-    let stated = entries
-        .iter()
-        .any(|told| states(&told.entry).next().is_some());
-    Ok(stated && has_commitments(engine, tenant).await?
-        || promised(engine, tenant, &entries).await? > 0)
+    let stated = entries.iter().any(|told| !told.states.is_empty());
+    Ok(stated && has_commitments(engine, tenant).await? || promised(&entries) > 0)
 }
 
 async fn has_commitments(engine: &Engine, tenant: &TenantId) -> Result<bool, EngineError> {
@@ -90,25 +88,17 @@ pub async fn run(
         let entries = written(engine, tenant, &events).await?;
         if mode == Mode::DryRun {
             let examined = entries.len() as u64;
-            let changed = promised(engine, tenant, &entries).await?;
+            let changed = promised(&entries);
             return Ok(PassReport {
                 examined,
                 changed,
                 more: events.len() == PAGE as usize,
             });
         }
-        let rules = rules(engine, tenant, &entries).await?;
-        let (entries, last) = in_order(engine, tenant, entries, (last, &rules));
+        let (entries, last) = in_order(entries, last);
         report.examined += entries.len() as u64;
         tell(engine, tenant, &entries).await?;
-        report.changed += arm(
-            engine,
-            tenant,
-            (&entries, &rules),
-            (last, version),
-            fence.clone(),
-        )
-        .await?;
+        report.changed += arm(engine, tenant, entries, (last, version), fence.clone()).await?;
         report.more =
             events.len() == PAGE as usize || events.last().is_some_and(|event| event.seq > last);
         if !report.more || engine.now() > begun.plus_ms(TIME_MS_MAX) || engine.passes.is_stopping()
@@ -122,11 +112,13 @@ pub async fn run(
     Ok(report)
 }
 
-/// An entry, where and when the log tells of it.
+/// An entry, where and when the log tells of it, and what was read in it.
 struct Told {
     entry: Entry,
     seq: Seq,
     at: Timestamp,
+    states: Vec<String>,
+    promises: Vec<(String, Commitment)>,
 }
 
 /// The rules of each memory of a page, asked for once.
@@ -147,44 +139,57 @@ async fn rules(engine: &Engine, tenant: &TenantId, entries: &[Told]) -> Result<R
 
 /// As much of a page as can be done in one step, and the place where that ends. What is stated
 /// after something was promised may be what was waited for: it is told once the promise is armed.
-fn in_order(
-    engine: &Engine,
-    tenant: &TenantId,
-    mut entries: Vec<Told>,
-    (last, rules): (Seq, &Rules),
-) -> (Vec<Told>, Seq) {
+fn in_order(mut entries: Vec<Told>, last: Seq) -> (Vec<Told>, Seq) {
     let mut awaited = false;
     for n in 0..entries.len() {
-        let Told { entry, seq, .. } = &entries[n];
-        if sabotage!("a-fact-of-the-same-page-is-lost", awaited, false)
-            && states(entry).next().is_some()
-        {
-            let before = Seq(seq.0 - 1);
+        let told = &entries[n];
+        if sabotage!("a-fact-of-the-same-page-is-lost", awaited, false) && !told.states.is_empty() {
+            let before = Seq(told.seq.0 - 1);
             entries.truncate(n);
             return (entries, before);
         }
-        let Some(rules) = rules.get(entry.memory_ref.as_str()) else {
-            continue;
-        };
-        awaited |= engine
-            .promises_of(tenant, entry, rules)
+        awaited |= told
+            .promises
             .iter()
             .any(|(_, promise)| promise.condition() == "predicate");
     }
     (entries, last)
 }
 
+/// Reads the texts, in turns at the processor.
+async fn read(
+    engine: &Engine,
+    tenant: &TenantId,
+    entries: Vec<Told>,
+) -> Result<Vec<Told>, EngineError> {
+    let rules = rules(engine, tenant, &entries).await?;
+    let look = |told: Told| {
+        let entry = &told.entry;
+        let promises = rules
+            .get(entry.memory_ref.as_str())
+            .map_or_else(Vec::new, |rules| engine.promises_of(tenant, entry, rules));
+        let states = states(entry);
+        Ok::<_, EngineError>(Told {
+            states,
+            promises,
+            ..told
+        })
+    };
+    let bytes = |told: &Told| cpu::of_entry(&told.entry);
+    engine.cpu().each(tenant, entries, bytes, look).await
+}
+
 /// What an entry states, as far as somebody vouches for it.
-fn states(entry: &Entry) -> impl Iterator<Item = String> {
-    let stated = if sabotage!("what-nobody-vouches-for-is-a-fact", is_trusted(entry), true) {
+fn states(entry: &Entry) -> Vec<String> {
+    if sabotage!("what-nobody-vouches-for-is-a-fact", is_trusted(entry), true) {
         infer::assertions(&entry.content)
     } else {
         Vec::new()
-    };
-    stated.into_iter()
+    }
 }
 
-/// The entries that these events tell of, as far as they are still there and no run wrote them.
+/// The entries that these events tell of, as far as they are still there and no run wrote them,
+/// with what is read in them.
 async fn written(
     engine: &Engine,
     tenant: &TenantId,
@@ -219,32 +224,23 @@ async fn written(
             entry,
             seq: event.seq,
             at: event.at,
+            states: Vec::new(),
+            promises: Vec::new(),
         }));
     }
-    Ok(entries)
+    read(engine, tenant, entries).await
 }
 
-async fn promised(
-    engine: &Engine,
-    tenant: &TenantId,
-    entries: &[Told],
-) -> Result<u64, EngineError> {
-    let rules = rules(engine, tenant, entries).await?;
-    let found = |told: &Told| {
-        rules
-            .get(told.entry.memory_ref.as_str())
-            .map_or(0, |rules| {
-                engine.promises_of(tenant, &told.entry, rules).len()
-            })
-    };
-    Ok(entries.iter().map(found).sum::<usize>() as u64)
+fn promised(entries: &[Told]) -> u64 {
+    let found = entries.iter().map(|told| told.promises.len());
+    found.sum::<usize>() as u64
 }
 
 /// Commits what the entries promise, together with the place that was reached.
 async fn arm(
     engine: &Engine,
     tenant: &TenantId,
-    (entries, of_memories): (&[Told], &Rules),
+    entries: Vec<Told>,
     (last, version): (Seq, Precondition),
     fence: Option<Fence>,
 ) -> Result<u64, EngineError> {
@@ -254,13 +250,15 @@ async fn arm(
     let admission = rules.admission(&policy, now);
     let mut batch = Batch::new(tenant.clone(), now).fenced(fence);
     let mut armed = 0;
-    for Told { entry, at, .. } in entries {
-        let Some(rules) = of_memories.get(entry.memory_ref.as_str()) else {
-            continue;
-        };
+    for told in entries {
         let found;
         (batch, found) = engine
-            .arm_from(tenant, (entry, *at), (&admission, rules), batch)
+            .arm_from(
+                tenant,
+                (&told.entry, told.at),
+                (&admission, told.promises),
+                batch,
+            )
             .await?;
         armed += found;
     }
@@ -287,9 +285,10 @@ async fn tell(engine: &Engine, tenant: &TenantId, entries: &[Told]) -> Result<()
     if entries.is_empty() || !has_commitments(engine, tenant).await? {
         return Ok(());
     }
-    for Told { entry, .. } in entries {
-        for key in states(entry) {
-            engine.tell(tenant, &entry.memory_ref, key, true).await?;
+    for told in entries {
+        for key in &told.states {
+            let memory_ref = &told.entry.memory_ref;
+            engine.tell(tenant, memory_ref, key.clone(), true).await?;
         }
     }
     Ok(())
