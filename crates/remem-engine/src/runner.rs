@@ -1,7 +1,7 @@
 //! The runner: timers and shutdown. The only place of the engine that starts a task.
 
 use crate::engine::Engine;
-use crate::registry::{PASSES, Pass};
+use crate::registry::{AGAIN_MS, PASSES, Pass};
 use crate::runs::{self, Halt, Turn};
 use futures_util::stream::{self, StreamExt};
 use remem_core::TenantId;
@@ -70,6 +70,8 @@ async fn carry_on(engine: &Engine, turn: Turn) {
 
 async fn drive(engine: Arc<Engine>, pass: &'static Pass, mut stop: watch::Receiver<bool>) {
     let mut activation = 0;
+    let mut is_turn = true;
+    let mut waited_ms = 0;
     let mut wake = engine.parts.store.wake();
     // On storage of one's own, nobody else leaves work behind; a command that opened it might have.
     let all_every = if engine.parts.store.features().shared {
@@ -77,21 +79,33 @@ async fn drive(engine: Arc<Engine>, pass: &'static Pass, mut stop: watch::Receiv
     } else {
         pass.all_every.max(ALONE_ALL_EVERY)
     };
+    let round_ms = pass.period_ms.saturating_mul(all_every).cast_signed();
     while !*stop.borrow() {
-        let tenants = due(&engine, pass, activation % all_every == 0).await;
+        let tenants = due(&engine, pass, is_turn && activation % all_every == 0).await;
         let work =
             stream::iter(tenants).for_each_concurrent(pass.tenants_at_once, async |tenant| {
                 if !engine.passes.is_stopping() {
-                    activate(&engine, pass, &tenant).await;
+                    activate(&engine, (pass, round_ms), &tenant).await;
                 }
             });
         until_done(&engine, &mut stop.clone(), work).await;
-        activation += 1;
+        activation += u64::from(is_turn);
+        // What failed is tried again within a long period, too; that is no turn of the pass.
+        let pause_ms = if engine.passes.has_failed(pass.name) {
+            pass.period_ms.min(AGAIN_MS.unsigned_abs())
+        } else {
+            pass.period_ms
+        };
+        waited_ms += pause_ms;
+        is_turn = waited_ms >= pass.period_ms;
         tokio::select! {
-            () = tokio::time::sleep(Duration::from_millis(pass.period_ms)) => {}
-            () = rung(&mut wake), if pass.store_knows.is_some() => {}
-            () = called(&engine) => {}
+            () = tokio::time::sleep(Duration::from_millis(pause_ms)) => {}
+            () = rung(&mut wake), if pass.store_knows.is_some() => is_turn = true,
+            () = called(&engine) => is_turn = true,
             _ = stop.changed() => {}
+        }
+        if is_turn {
+            waited_ms = 0;
         }
     }
 }
@@ -162,11 +176,14 @@ async fn is_told(engine: &Engine, is_failed: bool) -> bool {
     !is_failed || engine.is_reachable().await
 }
 
-async fn activate(engine: &Engine, pass: &'static Pass, tenant: &TenantId) {
+async fn activate(engine: &Engine, (pass, round_ms): (&'static Pass, i64), tenant: &TenantId) {
     let done = engine.try_worthy(pass, tenant).await;
     if is_told(engine, done.is_err()).await {
         let now = engine.now();
-        engine.passes.ended(pass.name, tenant, done.is_err(), now);
+        let is_failed = done.is_err();
+        engine
+            .passes
+            .ended((pass.name, round_ms), tenant, is_failed, now);
         let failing = engine.failing().tenants;
         metrics::gauge!("remem_tenants_failing").set(failing as f64);
     }
