@@ -1,7 +1,7 @@
 //! Values that become secrets after they were stored: no read shows them from then on, before and
 //! without the pass that takes them off the disk.
 
-use remem_core::{Draft, Permission, Seq};
+use remem_core::{Draft, Permission, RecordKind, Seq};
 use remem_engine::keys::KeyRequest;
 use remem_engine::workspace::Conditions;
 use remem_engine::worlds::NewRule;
@@ -95,7 +95,7 @@ async fn the_pass_takes_a_value_out_of_the_labels_of_keys() {
     assert!(labels.contains(&"laptop [REDACTED:late]"), "{labels:?}");
 }
 
-/// A step commits with its place what it changed: more text takes more of them.
+/// A step commits what it changed with its place, whose version counts them: more text takes more.
 #[tokio::test]
 async fn a_step_of_the_pass_is_bounded_in_bytes() {
     let env = TestEnv::new().await;
@@ -111,10 +111,11 @@ async fn a_step_of_the_pass_is_bounded_in_bytes() {
                 .put_file(&host.caller, &path, &content, None, conditions);
             put.await.unwrap();
         }
-        let before = env.store.head(host.tenant()).await.unwrap().revision.0;
         host.run_pass("rescan").await;
-        let after = env.store.head(host.tenant()).await.unwrap().revision.0;
-        commits.push(after - before);
+        let place = env
+            .store
+            .record(host.tenant(), RecordKind::Progress, "rescan");
+        commits.push(place.await.unwrap().unwrap().version);
     }
     assert!(commits[1] > commits[0], "{commits:?}");
 }

@@ -301,7 +301,7 @@ async fn a_page_of_commitments_is_bounded_in_bytes_and_the_cursor_leads_on() {
     let host = TestServer::with_policy(policy, vec![]).await;
     for n in 0..5 {
         let text = "text ".repeat(if n == 2 { 3_000 } else { 800 });
-        let new = json!({"text": text, "at": format!("2030-01-0{}T00:00:00Z", n + 1)});
+        let new = json!({"text": text, "at": format!("2024-01-0{}T00:00:00Z", n + 1)});
         let made = host.post(&format!("{MEMORY}/m/commitments"), new).await;
         assert_eq!(made.status, 201, "{}", made.json());
     }
