@@ -6,6 +6,7 @@
 //! the thread: it is there while the work runs and gone afterwards, whatever the work did.
 
 use remem_core::Actor;
+use remem_core::sabotage;
 use remem_core::trgm::{Trigrams, is_guarded};
 use rusqlite::functions::{Context, FunctionFlags};
 use rusqlite::{Connection, Result};
@@ -81,7 +82,9 @@ fn trigrams<T>(
 ) -> Result<T> {
     let text = given.get_raw(argument).as_str().map_err(|_| unreadable())?;
     SAID.with_borrow_mut(|(known, said)| {
-        if known != text {
+        if sabotage!("a-text-is-taken-apart-for-every-rule", known != text, true) {
+            #[cfg(test)]
+            tests::TAKEN_APART.set(tests::TAKEN_APART.get() + 1);
             *said = Trigrams::of(text);
             text.clone_into(known);
         }
@@ -93,6 +96,12 @@ fn trigrams<T>(
 mod tests {
     use super::*;
     use remem_core::PrincipalId;
+    use std::cell::Cell;
+
+    thread_local! {
+        /// How often a text was.
+        pub(super) static TAKEN_APART: Cell<u64> = const { Cell::new(0) };
+    }
 
     fn user() -> Option<String> {
         USER.with_borrow(Clone::clone)
@@ -111,5 +120,26 @@ mod tests {
         let panicked = std::panic::catch_unwind(|| acting(&Actor::Host, || panic!("on purpose")));
         assert!(panicked.is_err());
         assert_eq!(user(), None);
+    }
+
+    #[test]
+    fn a_text_is_taken_apart_once_for_all_rules_of_a_world() {
+        let db = Connection::open_in_memory().unwrap();
+        register(&db).unwrap();
+        db.execute_batch("CREATE TABLE rule (trigrams BLOB)")
+            .unwrap();
+        for n in 0..1_000 {
+            let rule = Trigrams::of(&format!("Every payment above {n} needs two signatures."));
+            db.execute("INSERT INTO rule VALUES (?1)", [rule.to_bytes()])
+                .unwrap();
+        }
+        let text = "Every payment above 17 needs two signatures.";
+        acting(&Actor::Host, || {
+            let sql = "SELECT count(*) FROM rule WHERE trgm_shadows(trigrams, ?1) AND trgm_least(?1) <= trgm_most(?1)";
+            let before = TAKEN_APART.get();
+            let shadowing: u32 = db.query_row(sql, [text], |row| row.get(0)).unwrap();
+            assert!(shadowing > 0);
+            assert_eq!(TAKEN_APART.get() - before, 1);
+        });
     }
 }
