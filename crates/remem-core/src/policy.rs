@@ -35,6 +35,8 @@ limits! {
     page_bytes_max: usize = 4 * 1024 * 1024,
     /// Entries of one batch or import request.
     batch_entries_max: usize = 1_000,
+    /// Actions that one entry is linked to.
+    links_max: usize = 1_000,
     /// Entries of a list when the caller names no limit.
     list_limit_default: u32 = 100,
     /// The most entries of a list; also the meaning of `limit=0`.

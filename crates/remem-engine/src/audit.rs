@@ -69,6 +69,13 @@ impl Engine {
         }
         let now = self.now_for(caller.tenant()).await?;
         let reached = self.sources_of(&scope, id).await?;
+        for (memory_ref, id) in &reached {
+            let place = Scope {
+                memory_ref: memory_ref.clone(),
+                ..scope.clone()
+            };
+            self.check_links(&place, id, (action, reference)).await?;
+        }
         let empty = Batch::new(caller.tenant().clone(), now).by(caller.principal().clone());
         let batch = reached.into_iter().fold(empty, |batch, (memory_ref, id)| {
             batch.link(memory_ref, id, action.to_owned(), reference.to_owned())
@@ -80,6 +87,32 @@ impl Engine {
             .filter(|outcome| **outcome == Outcome::Done)
             .count() as u64;
         Ok((linked, committed.revision))
+    }
+
+    /// One that an entry has already is not added again, so that it always fits.
+    async fn check_links(
+        &self,
+        scope: &Scope,
+        id: &EntryId,
+        (action, reference): (&str, &str),
+    ) -> Result<(), EngineError> {
+        let limit = sabotage!(
+            "an-entry-has-any-number-of-links",
+            self.parts.policy.links_max,
+            usize::MAX
+        );
+        let links = self.parts.store.links(scope, id).await?;
+        let is_there = |link: &ActionLink| link.action == action && link.reference == reference;
+        if links.len() < limit || links.iter().any(is_there) {
+            return Ok(());
+        }
+        Err(Rejection::TooLarge {
+            field: "links",
+            unit: "items",
+            limit: limit as u64,
+            actual: links.len() as u64 + 1,
+        }
+        .into())
     }
 
     /// The entry and everything that it was made from, as far as the caller may see it.
@@ -131,16 +164,20 @@ impl Engine {
             .lineage(&scope, &id)
             .await?
             .ok_or(EngineError::NotFound("entry"))?;
-        let mut links = self.parts.store.links(&scope, &id).await?;
+        let links = self.parts.store.links(&scope, &id).await?;
         let rules = self.rules(caller.tenant()).await?;
         let policy = self.policy_of(caller);
         let admission = rules.admission(&policy, self.now());
-        for link in &mut links {
+        let bytes = |link: &ActionLink| cpu::of_text(&link.action) + cpu::of_text(&link.reference);
+        let review = |mut link: ActionLink| {
             for text in [&mut link.action, &mut link.reference] {
                 let redacted = admission.short_text(text);
                 sabotage!("late-secrets-show-in-links", *text = redacted);
             }
-        }
+            Ok::<_, EngineError>(link)
+        };
+        let cpu = &self.parts.cpu;
+        let links = cpu.each(caller.tenant(), links, bytes, review).await?;
         Ok(Audit { lineage, links })
     }
 

@@ -230,13 +230,17 @@ pub(crate) fn within_bytes<T>(items: &[T], bytes: impl Fn(&T) -> usize, bytes_ma
     let mut sum = 0;
     let fitting = items.iter().take_while(|item| {
         sum += bytes(item);
-        sabotage!("a-page-is-of-any-size", sum <= bytes_max, true)
+        is_within(sum, bytes_max)
     });
     fitting.count().max(1)
 }
 
-/// The snapshot of a read, or if `then` is given, the same snapshot restricted to what was valid at
-/// that instant.
+/// Whether items of so many bytes together are one page.
+pub(crate) fn is_within(bytes: usize, bytes_max: usize) -> bool {
+    sabotage!("a-page-is-of-any-size", bytes <= bytes_max, true)
+}
+
+/// The moment of a read, or what was true at another one.
 pub(crate) fn as_of(at: ReadAt, then: Option<Timestamp>) -> ReadAt {
     then.map_or_else(
         || at.clone(),

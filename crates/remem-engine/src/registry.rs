@@ -3,7 +3,11 @@
 
 mod log;
 
+pub(crate) use log::AGAIN_MS;
 pub use log::{Failing, PassLog, PassStatus};
+
+/// Passes that fail, and why.
+pub type FailingPasses = Vec<(&'static str, EngineError)>;
 
 use crate::engine::Engine;
 use crate::error::EngineError;
@@ -418,7 +422,40 @@ impl Engine {
         Err(EngineError::Store(StoreError::Busy))
     }
 
-    /// Runs one activation if the pass has work; `None` if it has none, or if the lease is taken.
+    /// The tenants for which passes fail now, found by doing each without a change; for the host's
+    /// operator.
+    pub async fn passes_that_fail(&self) -> Result<Vec<(TenantId, FailingPasses)>, EngineError> {
+        let mut found = Vec::new();
+        for tenant in self.parts.directory.tenants().await? {
+            let failing = self.passes_that_fail_for(&tenant.id).await;
+            if !failing.is_empty() {
+                found.push((tenant.id, failing));
+            }
+        }
+        Ok(found)
+    }
+
+    async fn passes_that_fail_for(&self, tenant: &TenantId) -> FailingPasses {
+        let mut failing = Vec::new();
+        for pass in &PASSES {
+            let done = async {
+                let Over::Host { worth, .. } = pass.over else {
+                    return carry::worth(self, pass, tenant).await;
+                };
+                let is_worth = worth(self, tenant).await?;
+                if is_worth {
+                    self.run_pass(pass, tenant, Mode::DryRun).await?;
+                }
+                Ok(is_worth)
+            };
+            if let Err(error) = done.await {
+                failing.push((pass.name, error));
+            }
+        }
+        failing
+    }
+
+    /// Runs one activation if it is worth it.
     pub(crate) async fn try_worthy(
         &self,
         pass: &'static Pass,

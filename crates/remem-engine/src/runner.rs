@@ -2,7 +2,7 @@
 //! starts tasks.
 
 use crate::engine::Engine;
-use crate::registry::{PASSES, Pass};
+use crate::registry::{AGAIN_MS, PASSES, Pass};
 use crate::runs::{self, Halt, Turn};
 use futures_util::stream::{self, StreamExt};
 use remem_core::TenantId;
@@ -73,7 +73,9 @@ async fn carry_on(engine: &Engine, turn: Turn) {
 
 /// Checks for work of one pass until `stop` becomes true.
 async fn drive(engine: Arc<Engine>, pass: &'static Pass, mut stop: watch::Receiver<bool>) {
-    let mut checks = 0;
+    let mut activation = 0;
+    let mut is_turn = true;
+    let mut waited_ms = 0;
     let mut wake = engine.parts.store.wake();
     // On storage that no other node uses, only a command that opened it while the host was down can
     // have left work behind: rare visits to all tenants are enough.
@@ -82,21 +84,33 @@ async fn drive(engine: Arc<Engine>, pass: &'static Pass, mut stop: watch::Receiv
     } else {
         pass.all_every.max(ALONE_ALL_EVERY)
     };
+    let round_ms = pass.period_ms.saturating_mul(all_every).cast_signed();
     while !*stop.borrow() {
-        let tenants = due(&engine, pass, checks % all_every == 0).await;
+        let tenants = due(&engine, pass, is_turn && activation % all_every == 0).await;
         let work =
             stream::iter(tenants).for_each_concurrent(pass.tenants_at_once, async |tenant| {
                 if !engine.passes.is_stopping() {
-                    activate(&engine, pass, &tenant).await;
+                    activate(&engine, (pass, round_ms), &tenant).await;
                 }
             });
         until_done(&engine, &mut stop.clone(), work).await;
-        checks += 1;
+        activation += u64::from(is_turn);
+        // What failed is tried again within a long period, too; that is no turn of the pass.
+        let pause_ms = if engine.passes.has_failed(pass.name) {
+            pass.period_ms.min(AGAIN_MS.unsigned_abs())
+        } else {
+            pass.period_ms
+        };
+        waited_ms += pause_ms;
+        is_turn = waited_ms >= pass.period_ms;
         tokio::select! {
-            () = tokio::time::sleep(Duration::from_millis(pass.period_ms)) => {}
-            () = rung(&mut wake), if pass.store_knows.is_some() => {}
-            () = called(&engine) => {}
+            () = tokio::time::sleep(Duration::from_millis(pause_ms)) => {}
+            () = rung(&mut wake), if pass.store_knows.is_some() => is_turn = true,
+            () = called(&engine) => is_turn = true,
             _ = stop.changed() => {}
+        }
+        if is_turn {
+            waited_ms = 0;
         }
     }
 }
@@ -169,12 +183,14 @@ async fn is_told(engine: &Engine, is_failed: bool) -> bool {
     !is_failed || engine.is_reachable().await
 }
 
-/// Runs one activation if the pass has work, and records and logs its outcome.
-async fn activate(engine: &Engine, pass: &'static Pass, tenant: &TenantId) {
-    let result = engine.try_worthy(pass, tenant).await;
-    if is_told(engine, result.is_err()).await {
+async fn activate(engine: &Engine, (pass, round_ms): (&'static Pass, i64), tenant: &TenantId) {
+    let done = engine.try_worthy(pass, tenant).await;
+    if is_told(engine, done.is_err()).await {
         let now = engine.now();
-        engine.passes.ended(pass.name, tenant, result.is_err(), now);
+        let is_failed = done.is_err();
+        engine
+            .passes
+            .ended((pass.name, round_ms), tenant, is_failed, now);
         let failing = engine.failing().tenants;
         metrics::gauge!("remem_tenants_failing").set(failing as f64);
     }

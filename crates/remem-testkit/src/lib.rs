@@ -16,6 +16,7 @@ pub mod env;
 mod fault_store;
 #[cfg(feature = "engine")]
 pub mod host;
+pub mod kept;
 pub mod postgres;
 mod proxy;
 mod random;

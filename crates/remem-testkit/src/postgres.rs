@@ -104,7 +104,22 @@ impl Database {
         database
     }
 
-    /// Opens a store over it, as the application.
+    /// Puts the schema of a kept dump into an empty one, owned as `remem migrate` would have it.
+    pub async fn restore(&self, dump: &str) {
+        let name = &self.name;
+        let roles = format!(
+            "CREATE ROLE {name}_owner NOLOGIN; CREATE ROLE {name}_worker NOLOGIN; CREATE ROLE {name}_reviewer NOLOGIN;
+             CREATE ROLE {name}_app LOGIN NOINHERIT PASSWORD '{PASSWORD}';
+             GRANT CREATE, CONNECT ON DATABASE {name} TO {name}_owner; CREATE EXTENSION pg_trgm WITH SCHEMA public;
+             CREATE EXTENSION btree_gist WITH SCHEMA public; SET ROLE {name}_owner"
+        );
+        let admin = self.admin().await;
+        admin.batch_execute(&roles).await.unwrap();
+        let dump = dump.replace("FIXTURE", name);
+        admin.batch_execute(&dump).await.unwrap();
+    }
+
+    /// A store over it, as the application.
     pub async fn open(&self) -> PostgresStore {
         PostgresStore::open(self.options(8)).await.unwrap()
     }

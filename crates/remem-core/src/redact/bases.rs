@@ -4,8 +4,9 @@
 
 use zeroize::Zeroizing;
 
-/// Longest value, in bytes, that gets these forms. There are up to nine of them for each value, and
-/// keys are shorter than this.
+use crate::sabotage;
+
+/// Bytes of the longest value that has these forms: they are many, and keys are shorter.
 const BYTES_MAX: usize = 512;
 /// Encoded forms with fewer symbols than this are dropped: ordinary text would match them.
 const SYMBOLS_MIN: usize = 10;
@@ -17,7 +18,11 @@ const BASE58: &[u8; 58] = b"123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrst
 /// offsets that the value can have in a group of four bytes. Only whole groups are encoded.
 pub(super) fn base_forms(value: &str) -> Vec<Zeroizing<String>> {
     let bytes = value.as_bytes();
-    if bytes.len() > BYTES_MAX {
+    if sabotage!(
+        "odd-bases-are-not-looked-for",
+        bytes.len() > BYTES_MAX,
+        true
+    ) {
         return Vec::new();
     }
     let ascii85 = |digit: usize| char::from(b'!' + digit as u8);

@@ -11,6 +11,7 @@ use unicode_normalization::char::{decompose_compatible, is_combining_mark};
 
 use super::lookalikes::lookalike;
 use super::origin::Origin;
+use crate::sabotage;
 
 /// How much a skeleton leaves out. Each level drops everything that the one before it drops.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -165,20 +166,17 @@ fn fold_char(c: char, level: Level, emit: &mut impl FnMut(char)) {
         }
         return;
     }
-    match PLANE.get(c as usize) {
+    match PLANE.entries.get(c as usize) {
         Some(&NOTHING) => {}
-        Some(&one) if one != SEVERAL => {
-            let kept = match level {
-                Level::Tight => true,
-                Level::Dense => one & SPACE == 0,
-                Level::Bare => one & ALPHANUMERIC != 0,
-            };
-            char::from_u32(one & 0x1F_FFFF)
-                .filter(|_| kept)
-                .into_iter()
+        Some(&entry) if entry & SEVERAL == 0 => kept_of(entry, level).into_iter().for_each(emit),
+        Some(&entry) => {
+            let several = &PLANE.several[(entry & 0xFF_FFFF) as usize..];
+            let several = several.iter().take((entry >> 24 & 0xF) as usize);
+            several
+                .filter_map(|&one| kept_of(one, level))
                 .for_each(emit);
         }
-        _ => fold_wide(c, &mut |c| {
+        None => fold_wide(c, &mut |c| {
             if level.keeps(c) {
                 emit(c);
             }
@@ -186,35 +184,64 @@ fn fold_char(c: char, level: Level, emit: &mut impl FnMut(char)) {
     }
 }
 
-/// The fold of each character of the basic plane, computed once. Most characters fold to one, which
-/// is stored in the low 21 bits.
-static PLANE: LazyLock<Vec<u32>> = LazyLock::new(|| (0..0x1_0000).map(plane_entry).collect());
-/// The character is dropped at every level.
+/// The character of an entry, unless the level drops it.
+fn kept_of(entry: u32, level: Level) -> Option<char> {
+    let kept = match level {
+        Level::Tight => true,
+        Level::Dense => entry & SPACE == 0,
+        Level::Bare => entry & ALPHANUMERIC != 0,
+    };
+    char::from_u32(entry & 0x1F_FFFF).filter(|_| kept)
+}
+
+/// What the characters of the basic plane fold to, worked out once: most fold to one character.
+static PLANE: LazyLock<Plane> = LazyLock::new(Plane::new);
 const NOTHING: u32 = 0;
-/// The character folds to several, so `fold_wide` must be asked.
-const SEVERAL: u32 = u32::MAX;
-/// Flag: the folded character is a letter or digit.
+/// An entry that tells where the characters stand, and how many they are.
+const SEVERAL: u32 = 1 << 31;
 const ALPHANUMERIC: u32 = 1 << 30;
 /// Flag: the folded character is white space.
 const SPACE: u32 = 1 << 29;
+/// Characters that one folds to at the most, or a text of such would have a skeleton of many times
+/// its size. One has more: the Arabic for "peace be upon him", a text of eighteen in one character.
+const FOLDED_MAX: usize = 8;
 
-fn plane_entry(code: u32) -> u32 {
+struct Plane {
+    /// By character.
+    entries: Vec<u32>,
+    /// The entries of those that fold to more than one, side by side.
+    several: Vec<u32>,
+}
+
+impl Plane {
+    fn new() -> Plane {
+        let mut several = Vec::new();
+        let entries = (0..0x1_0000).map(|code| plane_entry(code, &mut several));
+        let entries = entries.collect();
+        Plane { entries, several }
+    }
+}
+
+fn plane_entry(code: u32, several: &mut Vec<u32>) -> u32 {
     let Some(c) = char::from_u32(code) else {
         return NOTHING;
     };
-    let mut entry = NOTHING;
-    let mut count = 0;
+    let start = several.len();
     fold_wide(c, &mut |folded| {
-        entry = folded as u32
-            | if folded.is_alphanumeric() {
-                ALPHANUMERIC
-            } else {
-                0
-            }
-            | if folded.is_whitespace() { SPACE } else { 0 };
-        count += 1;
+        let mut entry = folded as u32;
+        if folded.is_alphanumeric() {
+            entry |= ALPHANUMERIC;
+        }
+        if folded.is_whitespace() {
+            entry |= SPACE;
+        }
+        several.push(entry);
     });
-    if count > 1 { SEVERAL } else { entry }
+    match several.len() - start {
+        0 => NOTHING,
+        1 => several.pop().unwrap_or(NOTHING),
+        count => SEVERAL | (count as u32) << 24 | start as u32,
+    }
 }
 
 /// Folds a character by its Unicode decomposition.
@@ -222,6 +249,13 @@ fn fold_wide(c: char, emit: &mut impl FnMut(char)) {
     if is_invisible(c) {
         return;
     }
+    let mut left = FOLDED_MAX;
+    let emit = &mut |c| {
+        if sabotage!("a-character-folds-to-any-number", left > 0, true) {
+            left = left.saturating_sub(1);
+            emit(c);
+        }
+    };
     decompose_compatible(c, |part| {
         if is_combining_mark(part) {
             // Accents go: a text may carry them composed, apart, or piled on to hide a value.
@@ -303,6 +337,19 @@ mod tests {
                 .collect();
             assert_eq!(folded(text, level), parts, "{level:?}");
         }
+    }
+
+    #[test]
+    fn a_character_folds_to_a_few() {
+        for c in (0x80..=0x10_FFFF).filter_map(char::from_u32) {
+            let skeleton = String::from_utf8(folded(&c.to_string(), Level::Tight)).unwrap();
+            let count = skeleton.chars().count();
+            assert!(count <= 8, "{:x} folds to {count}", c as u32);
+        }
+        let text = "ﷺ".repeat(1000);
+        let skeleton = folded(&text, Level::Bare);
+        assert!(skeleton.len() <= 6 * text.len(), "{}", skeleton.len());
+        check(Level::Tight, "㌖㏒", "キロメートルlog");
     }
 
     #[test]

@@ -8,6 +8,7 @@ use zeroize::Zeroizing;
 use super::fold::{Level, folded, is_kept};
 use super::random::{class_changes, is_telling_part};
 use super::value::FLOOR_CHARS;
+use crate::sabotage;
 
 /// Least weight of a head or tail that is hidden on its own: its number of characters, wide scripts
 /// counted double.
@@ -19,6 +20,10 @@ const PHRASE_WORDS_MIN: usize = 4;
 /// Lengths tried, from half of the value on, for a head or tail that identifies the value; keeps
 /// registration linear.
 const PART_STEPS_MAX: usize = 64;
+/// Letters that are written as digits, the usual sets of them.
+const SWAPPED: [&str; 3] = ["aeiolst", "aeiost", "aeio"];
+/// Bytes of the longest value of which all of these are looked for: keys are shorter.
+const SWAPPED_BYTES_MAX: usize = 512;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Part {
@@ -201,15 +206,19 @@ fn agreeing_len(chars: impl Iterator<Item = char>, mut rest: &[u8], from_start: 
 /// The skeleton forms of a value that has enough letters and digits.
 pub(super) fn forms_of(number: usize, value: &str, whole: Form) -> Vec<Form> {
     let reversed = Zeroizing::new(value.chars().rev().collect::<String>());
-    let rotated = Zeroizing::new(value.chars().map(rot13).collect::<String>());
-    let swapped = Zeroizing::new(value.chars().map(digit_for).collect::<String>());
+    let turned = Zeroizing::new(value.chars().map(rot13).collect::<String>());
     let mut forms = vec![
         Form::new(number, Part::Mirror, &reversed, ""),
-        Form::new(number, Part::Mirror, &rotated, ""),
-        Form::new(number, Part::Mirror, &swapped, ""),
+        Form::new(number, Part::Mirror, &turned, ""),
     ];
-    // The reverse of a palindrome is the value itself, and so is rot13 of a value without letters.
-    forms.retain(|form| form.bare != whole.bare);
+    for swapped in swaps_of(value) {
+        let swapped = Form::new(number, Part::Mirror, &swapped, "");
+        if forms.iter().all(|form| form.bare != swapped.bare) {
+            forms.push(swapped);
+        }
+    }
+    // A palindrome needs no mirror, nor does a value without such letters.
+    forms.retain(|mirror| mirror.bare != whole.bare);
     forms.push(whole);
     if let Some(end) = telling_head(value) {
         forms.push(Form::new(number, Part::Head, &value[..end], &value[end..]));
@@ -263,6 +272,30 @@ fn is_telling(value: &str, part: &str) -> bool {
         .count();
     let phrase = words >= PHRASE_WORDS_MIN && part.chars().count() >= PHRASE_PART_CHARS_MIN;
     weight >= PART_WEIGHT_MIN && (phrase || is_telling_part(part))
+}
+
+/// The value with digits for letters: for all of a set, or for those in lower case alone.
+fn swaps_of(value: &str) -> impl Iterator<Item = Zeroizing<String>> {
+    let sets = SWAPPED.into_iter();
+    let swaps = sets.flat_map(|letters| [(letters, true), (letters, false)]);
+    let of_any_length = if value.len() > SWAPPED_BYTES_MAX {
+        1
+    } else {
+        usize::MAX
+    };
+    let swapped = move |(letters, upper): (&str, bool)| {
+        let swap = |c: char| {
+            let is_swapped = letters.contains(c.to_ascii_lowercase());
+            if is_swapped && (upper || c.is_ascii_lowercase()) {
+                digit_for(c)
+            } else {
+                c
+            }
+        };
+        Zeroizing::new(value.chars().map(swap).collect::<String>())
+    };
+    let count = sabotage!("digits-stand-for-all-letters-or-none", of_any_length, 1);
+    swaps.take(count).map(swapped)
 }
 
 /// The digit that is written for a letter it looks like.

@@ -360,6 +360,63 @@ fn bases_that_are_no_power_of_two() {
     check(swapped, &[TOKEN, URL, PHRASE]);
 }
 
+/// Letters and what is written for them.
+fn swap(value: &str, table: &[(char, &str)]) -> String {
+    per_char(value, |c| {
+        let found = table.iter().find(|(letter, _)| *letter == c);
+        found.map_or_else(|| c.to_string(), |(_, digit)| (*digit).to_owned())
+    })
+}
+
+#[test]
+fn digits_for_some_of_the_letters() {
+    let four = [('a', "4"), ('e', "3"), ('i', "1"), ('o', "0")];
+    let six = [&four[..], &[('s', "5"), ('t', "7")]].concat();
+    let seven = [&six[..], &[('l', "1")]].concat();
+    for table in [&four[..], &six, &seven] {
+        let upper = table
+            .iter()
+            .map(|(c, digit)| (c.to_ascii_uppercase(), *digit));
+        let both: Vec<_> = table.iter().copied().chain(upper).collect();
+        let mixed = "EastLot9TelAviv7SaleOil2";
+        for value in [mixed, URL, PHRASE, "s3cr-Tomato-Enlist-55"] {
+            check(|v| swap(v, table), &[value]);
+            check(|v| swap(v, &both), &[value]);
+        }
+    }
+}
+
+#[test]
+fn spelled_with_dashes_and_split_over_bullets() {
+    for between in [
+        "-",
+        " - ",
+        "_",
+        ".",
+        "\u{2013}",
+        " \u{2014} ",
+        "\n- ",
+        "\n* ",
+    ] {
+        let spelled = |v: &str| {
+            let chars: Vec<String> = v.chars().map(String::from).collect();
+            chars.join(between)
+        };
+        check(spelled, &[TOKEN, NUMBER]);
+    }
+    let halves = |mark: &'static str| {
+        move |v: &str| {
+            let (head, tail) = v.split_at(v.len() / 2);
+            format!("{head}\n{mark}{tail}")
+        }
+    };
+    for mark in ["- ", "* ", "\u{2022} ", ""] {
+        check(halves(mark), &[TOKEN, NUMBER]);
+    }
+    // A number stands in the way; each half gives the value away.
+    check(halves("2) "), &[TOKEN]);
+}
+
 #[test]
 fn disguised_letters_and_spacing() {
     let wide = |c: char| {

@@ -197,12 +197,12 @@ impl Engine {
         &self,
         tenant: &TenantId,
         (entry, written_at): (&Entry, Timestamp),
-        (admission, rules): (&Admission<'_>, &CommitmentRules),
+        (admission, promises): (&Admission<'_>, Vec<(String, Commitment)>),
         mut batch: Batch,
     ) -> Result<(Batch, u64), EngineError> {
-        let mut added = 0;
-        for (id, mut commitment) in self.promises_of(tenant, entry, rules) {
-            let oldest_late = Timestamp(admission.now.0.saturating_sub(LATE_MS_MAX));
+        let mut armed = 0;
+        for (id, mut commitment) in promises {
+            let missed = Timestamp(admission.now.0.saturating_sub(LATE_MS_MAX));
             let past = |at: i64| {
                 at <= sabotage!(
                     "what-is-read-late-is-silent",

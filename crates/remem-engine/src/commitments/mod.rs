@@ -19,8 +19,10 @@ use remem_core::sabotage;
 pub use rules::{Arm, CommitmentRules, NewRules};
 
 use crate::caller::Caller;
+use crate::cpu;
 use crate::engine::Engine;
 use crate::error::EngineError;
+use crate::recall::is_within;
 use futures_util::stream::{self, StreamExt, TryStreamExt};
 use remem_core::commitment::{self, EndedBy, State};
 use remem_core::event::CommitmentRef;
@@ -29,6 +31,7 @@ use remem_core::{
     RecordKind, Rejection, TenantId, Ties, Timestamp,
 };
 use remem_store::{StoreError, Tie};
+use std::pin::pin;
 
 /// A commitment with its id and the entry it was made from.
 #[derive(Clone, Debug, PartialEq)]
@@ -164,7 +167,11 @@ impl CommitmentInfo {
         })
     }
 
-    /// The commitment as events refer to it.
+    /// Where it stands in the order of what happens next.
+    fn place(&self) -> Option<(Timestamp, String)> {
+        Some((self.ties.due?, self.id.clone()))
+    }
+
     pub(crate) fn named(&self) -> CommitmentRef {
         named(&self.id, &self.commitment, self.source.as_ref())
     }
@@ -335,16 +342,28 @@ impl Engine {
     }
 
     /// Explains several commitments, in their order.
-    pub async fn explain_all(
+    pub async fn explain_page(
         &self,
         caller: &Caller,
-        found: Vec<CommitmentInfo>,
-    ) -> Result<Vec<Explanation>, EngineError> {
-        stream::iter(found)
+        page: CommitmentPage,
+    ) -> Result<(Vec<Explanation>, Option<String>), EngineError> {
+        let explained = stream::iter(page.commitments)
             .map(|info| self.explain(caller, info))
-            .buffered(ENTRIES_AT_ONCE)
-            .try_collect()
-            .await
+            .buffered(ENTRIES_AT_ONCE);
+        let mut explained = pin!(explained);
+        let mut found: Vec<Explanation> = Vec::new();
+        let mut bytes = 0;
+        while let Some(one) = explained.try_next().await? {
+            bytes += one.entry.as_ref().map_or(0, cpu::of_entry);
+            if let Some(last) = found.last()
+                && !is_within(bytes, self.parts.policy.page_bytes_max)
+            {
+                let next = last.info.place().map(cursor);
+                return Ok((found, next));
+            }
+            found.push(one);
+        }
+        Ok((found, page.next))
     }
 
     /// Explains a commitment that was read already. A caller who may not read memory gets no entry

@@ -7,14 +7,15 @@
 
 use crate::commitments::CommitmentRules;
 use crate::commitments::infer::{is_trusted, may_promise};
+use crate::cpu;
 use crate::engine::Engine;
 use crate::error::EngineError;
 use crate::jobs::own_words;
 use crate::registry::{Mode, PassReport};
 use remem_core::sabotage;
 use remem_core::{
-    Batch, Entry, EntryId, Event, EventBody, Fence, MemoryRef, Precondition, RecordKind, Scope,
-    Seq, TenantId, Timestamp, infer,
+    Batch, Commitment, Entry, EntryId, Event, EventBody, Fence, MemoryRef, Precondition,
+    RecordKind, Scope, Seq, TenantId, Timestamp, infer,
 };
 use remem_store::{ReadAt, StoreError};
 use serde_json::{Value, json};
@@ -60,11 +61,8 @@ pub async fn worth(engine: &Engine, tenant: &TenantId) -> Result<bool, EngineErr
         return Ok(true);
     }
     let entries = written(engine, tenant, &events).await?;
-    let has_facts = entries
-        .iter()
-        .any(|logged| states(&logged.entry).next().is_some());
-    Ok(has_facts && has_commitments(engine, tenant).await?
-        || promised(engine, tenant, &entries).await? > 0)
+    let stated = entries.iter().any(|told| !told.states.is_empty());
+    Ok(stated && has_commitments(engine, tenant).await? || promised(&entries) > 0)
 }
 
 /// Whether the tenant has any commitment.
@@ -95,25 +93,17 @@ pub async fn run(
         let entries = written(engine, tenant, &events).await?;
         if mode == Mode::DryRun {
             let examined = entries.len() as u64;
-            let changed = promised(engine, tenant, &entries).await?;
+            let changed = promised(&entries);
             return Ok(PassReport {
                 examined,
                 changed,
                 more: events.len() == PAGE as usize,
             });
         }
-        let rules = rules(engine, tenant, &entries).await?;
-        let (entries, last) = in_order(engine, tenant, entries, (last, &rules));
+        let (entries, last) = in_order(entries, last);
         report.examined += entries.len() as u64;
         tell(engine, tenant, &entries).await?;
-        report.changed += arm(
-            engine,
-            tenant,
-            (&entries, &rules),
-            (last, version),
-            fence.clone(),
-        )
-        .await?;
+        report.changed += arm(engine, tenant, entries, (last, version), fence.clone()).await?;
         report.more =
             events.len() == PAGE as usize || events.last().is_some_and(|event| event.seq > last);
         if !report.more
@@ -134,6 +124,8 @@ struct Told {
     entry: Entry,
     seq: Seq,
     at: Timestamp,
+    states: Vec<String>,
+    promises: Vec<(String, Commitment)>,
 }
 
 /// The commitment rules of each memory of a page.
@@ -153,48 +145,59 @@ async fn rules(engine: &Engine, tenant: &TenantId, entries: &[Told]) -> Result<R
     Ok(rules)
 }
 
-/// Cuts a page before the first fact that follows a new commitment with a condition, and returns
-/// the position where it ends. The fact may be what the commitment waits for, so it must be
-/// reported after the commitment is stored.
-fn in_order(
-    engine: &Engine,
-    tenant: &TenantId,
-    mut entries: Vec<Told>,
-    (last, rules): (Seq, &Rules),
-) -> (Vec<Told>, Seq) {
-    let mut has_condition = false;
+/// As much of a page as can be done in one step, and the place where that ends. What is stated
+/// after something was promised may be what was waited for: it is told once the promise is armed.
+fn in_order(mut entries: Vec<Told>, last: Seq) -> (Vec<Told>, Seq) {
+    let mut awaited = false;
     for n in 0..entries.len() {
-        let Told { entry, seq, .. } = &entries[n];
-        if sabotage!("a-fact-of-the-same-page-is-lost", has_condition, false)
-            && states(entry).next().is_some()
-        {
-            let before = Seq(seq.0 - 1);
+        let told = &entries[n];
+        if sabotage!("a-fact-of-the-same-page-is-lost", awaited, false) && !told.states.is_empty() {
+            let before = Seq(told.seq.0 - 1);
             entries.truncate(n);
             return (entries, before);
         }
-        let Some(rules) = rules.get(entry.memory_ref.as_str()) else {
-            continue;
-        };
-        has_condition |= engine
-            .promises_of(tenant, entry, rules)
+        awaited |= told
+            .promises
             .iter()
             .any(|(_, commitment)| commitment.condition() == "predicate");
     }
     (entries, last)
 }
 
-/// The facts that a trusted entry states; none if the entry is not trusted.
-fn states(entry: &Entry) -> impl Iterator<Item = String> {
-    let facts = if sabotage!("what-nobody-vouches-for-is-a-fact", is_trusted(entry), true) {
+/// Reads the texts, in turns at the processor.
+async fn read(
+    engine: &Engine,
+    tenant: &TenantId,
+    entries: Vec<Told>,
+) -> Result<Vec<Told>, EngineError> {
+    let rules = rules(engine, tenant, &entries).await?;
+    let look = |told: Told| {
+        let entry = &told.entry;
+        let promises = rules
+            .get(entry.memory_ref.as_str())
+            .map_or_else(Vec::new, |rules| engine.promises_of(tenant, entry, rules));
+        let states = states(entry);
+        Ok::<_, EngineError>(Told {
+            states,
+            promises,
+            ..told
+        })
+    };
+    let bytes = |told: &Told| cpu::of_entry(&told.entry);
+    engine.cpu().each(tenant, entries, bytes, look).await
+}
+
+/// What an entry states, as far as somebody vouches for it.
+fn states(entry: &Entry) -> Vec<String> {
+    if sabotage!("what-nobody-vouches-for-is-a-fact", is_trusted(entry), true) {
         infer::assertions(&entry.content)
     } else {
         Vec::new()
-    };
-    facts.into_iter()
+    }
 }
 
-/// Reads the entries that these events are about, except those that are gone and those that a run
-/// wrote.
+/// The entries that these events tell of, as far as they are still there and no run wrote them,
+/// with what is read in them.
 async fn written(
     engine: &Engine,
     tenant: &TenantId,
@@ -230,33 +233,23 @@ async fn written(
             entry,
             seq: event.seq,
             at: event.at,
+            states: Vec::new(),
+            promises: Vec::new(),
         }));
     }
-    Ok(entries)
+    read(engine, tenant, entries).await
 }
 
-/// Counts the commitments that the entries hold.
-async fn promised(
-    engine: &Engine,
-    tenant: &TenantId,
-    entries: &[Told],
-) -> Result<u64, EngineError> {
-    let rules = rules(engine, tenant, entries).await?;
-    let count = |logged: &Told| {
-        rules
-            .get(logged.entry.memory_ref.as_str())
-            .map_or(0, |rules| {
-                engine.promises_of(tenant, &logged.entry, rules).len()
-            })
-    };
-    Ok(entries.iter().map(count).sum::<usize>() as u64)
+fn promised(entries: &[Told]) -> u64 {
+    let found = entries.iter().map(|told| told.promises.len());
+    found.sum::<usize>() as u64
 }
 
 /// Commits the commitments found in the entries, together with the position reached.
 async fn arm(
     engine: &Engine,
     tenant: &TenantId,
-    (entries, commitment_rules): (&[Told], &Rules),
+    entries: Vec<Told>,
     (last, version): (Seq, Precondition),
     fence: Option<Fence>,
 ) -> Result<u64, EngineError> {
@@ -265,14 +258,16 @@ async fn arm(
     let now: Timestamp = engine.now_for(tenant).await?;
     let admission = rules.admission(&policy, now);
     let mut batch = Batch::new(tenant.clone(), now).fenced(fence);
-    let mut created = 0;
-    for Told { entry, at, .. } in entries {
-        let Some(rules) = commitment_rules.get(entry.memory_ref.as_str()) else {
-            continue;
-        };
-        let added;
-        (batch, added) = engine
-            .arm_from(tenant, (entry, *at), (&admission, rules), batch)
+    let mut armed = 0;
+    for told in entries {
+        let found;
+        (batch, found) = engine
+            .arm_from(
+                tenant,
+                (&told.entry, told.at),
+                (&admission, told.promises),
+                batch,
+            )
             .await?;
         created += added;
     }
@@ -299,9 +294,10 @@ async fn tell(engine: &Engine, tenant: &TenantId, entries: &[Told]) -> Result<()
     if entries.is_empty() || !has_commitments(engine, tenant).await? {
         return Ok(());
     }
-    for Told { entry, .. } in entries {
-        for key in states(entry) {
-            engine.tell(tenant, &entry.memory_ref, key, true).await?;
+    for told in entries {
+        for key in &told.states {
+            let memory_ref = &told.entry.memory_ref;
+            engine.tell(tenant, memory_ref, key.clone(), true).await?;
         }
     }
     Ok(())

@@ -138,7 +138,12 @@ async fn go_on(
     let Some(tenant_info) = engine.parts.directory.tenant(tenant).await? else {
         return Ok(PassReport::default());
     };
-    let begun = engine.now_for(tenant).await?;
+    // The machine's time: that of a tenant whose last commit lies ahead stands still.
+    let begun = sabotage!(
+        "a-rescan-goes-by-the-time-of-its-tenant",
+        engine.now(),
+        engine.now_for(tenant).await?
+    );
     let rules = engine.rules(tenant).await?;
     let policy = Policy {
         shapes: tenant_info.shapes,
@@ -152,7 +157,7 @@ async fn go_on(
         .await?;
     let known = known
         .and_then(|record| Progress::read(&record.body))
-        .filter(|progress| progress.scan == scan);
+        .filter(|progress| progress.scan == scan && progress.since <= begun);
     let progress = known.unwrap_or(Progress {
         scan,
         since: begun,
@@ -194,7 +199,8 @@ async fn go_on(
         engine.has_work(NAME, tenant);
     }
     if walk.report.changed > 0 {
-        let keys_before = begun.plus_ms(-engine.parts.policy.idempotency_retention_ms);
+        let now = engine.now_for(tenant).await?;
+        let keys_before = now.plus_ms(-engine.parts.policy.idempotency_retention_ms);
         engine
             .parts
             .store
@@ -239,7 +245,7 @@ impl Walk<'_> {
         if self.mode == Mode::DryRun {
             return items.len();
         }
-        let mut left = STEP_BYTES_MAX;
+        let mut left = sabotage!("a-step-of-rescan-is-endless", STEP_BYTES_MAX, usize::MAX);
         let fits = |item: &&T| {
             let fits = left > 0;
             left = left.saturating_sub(bytes(item));

@@ -31,15 +31,25 @@ pub struct PassLog {
     /// Wakes the drivers of all passes.
     pub(crate) bell: Notify,
     /// When the latest activation of a pass for a tenant failed; `None` if it succeeded.
-    ended: Mutex<BTreeMap<&'static str, BTreeMap<TenantId, Option<Timestamp>>>>,
+    ended: Mutex<BTreeMap<&'static str, BTreeMap<TenantId, Ended>>>,
     /// When a pass last failed to list the tenants that are due. Removed when it succeeds.
     blind: Mutex<BTreeMap<&'static str, Timestamp>>,
     stopping: AtomicBool,
 }
 
-/// How long a failure of a whole pass counts. Passes check for work at least twice as often, so a
-/// failure that persists is renewed in time.
+#[derive(Clone, Copy, Debug)]
+struct Ended {
+    at: Timestamp,
+    is_failed: bool,
+    /// How long this says something of the pass.
+    fresh_ms: i64,
+}
+
+/// A failure that is older is over, unless it is seen again: what failed is tried again at least
+/// twice as often.
 const FRESH_MS: i64 = 30_000;
+/// When an activation that failed is tried again, whatever the period of its pass.
+pub(crate) const AGAIN_MS: i64 = 10_000;
 
 /// A summary of the failures of background work.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -54,17 +64,34 @@ impl PassLog {
     /// Records that an activation for a tenant has ended, and whether it failed.
     pub(crate) fn ended(
         &self,
-        pass: &'static str,
+        (pass, round_ms): (&'static str, i64),
         tenant: &TenantId,
         is_failed: bool,
         now: Timestamp,
     ) {
-        let mut ended = self.ended.lock().unwrap_or_else(PoisonError::into_inner);
-        let failed_at = is_failed.then_some(now);
-        ended
-            .entry(pass)
-            .or_default()
-            .insert(tenant.clone(), failed_at);
+        let well = sabotage!(
+            "what-ended-well-long-ago-hides-failures",
+            FRESH_MS.saturating_add(round_ms.saturating_mul(2)),
+            i64::MAX
+        );
+        let ended = Ended {
+            at: now,
+            is_failed,
+            fresh_ms: if is_failed { FRESH_MS } else { well },
+        };
+        let mut all = self.ended.lock().unwrap_or_else(PoisonError::into_inner);
+        all.entry(pass).or_default().insert(tenant.clone(), ended);
+    }
+
+    /// Whether the pass failed for somebody, so that it is to be tried again soon.
+    pub(crate) fn has_failed(&self, pass: &str) -> bool {
+        let ended = self.ended.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut of = ended.get(pass).into_iter().flat_map(BTreeMap::values);
+        sabotage!(
+            "what-fails-waits-for-its-period",
+            of.any(|ended| ended.is_failed),
+            false
+        )
     }
 
     /// Records whether a pass could list the tenants that are due.
@@ -80,19 +107,22 @@ impl PassLog {
     /// The failures as of now. If the host has only one tenant, its failures do not count as
     /// failures of all tenants: one tenant alone proves nothing about the host.
     pub(crate) fn failing(&self, now: Timestamp) -> Failing {
-        let is_fresh = |at: &Timestamp| now.0.saturating_sub(at.0) <= FRESH_MS;
+        let age_ms = |at: &Timestamp| now.0.saturating_sub(at.0);
         let blind = self.blind.lock().unwrap_or_else(PoisonError::into_inner);
         let ended = self.ended.lock().unwrap_or_else(PoisonError::into_inner);
-        let fails_everywhere = |of: &BTreeMap<TenantId, Option<Timestamp>>| {
-            of.len() > 1 && of.values().all(|at| at.as_ref().is_some_and(is_fresh))
+        let fails_everywhere = |of: &BTreeMap<TenantId, Ended>| {
+            let says = |ended: &&Ended| age_ms(&ended.at) <= ended.fresh_ms;
+            let fresh: Vec<&Ended> = of.values().filter(says).collect();
+            fresh.len() > 1 && fresh.iter().all(|ended| ended.is_failed)
         };
-        let failed = ended.values().flatten().filter(|(_, at)| at.is_some());
+        let failed = ended.values().flatten().filter(|(_, of)| of.is_failed);
         let tenants: BTreeSet<&TenantId> = failed.map(|(tenant, _)| tenant).collect();
         Failing {
             tenants: tenants.len(),
             everywhere: sabotage!(
                 "ready-while-passes-fail-everywhere",
-                blind.values().any(is_fresh) || ended.values().any(fails_everywhere),
+                blind.values().any(|at| age_ms(at) <= FRESH_MS)
+                    || ended.values().any(fails_everywhere),
                 false
             ),
         }
@@ -142,6 +172,10 @@ impl PassLog {
             .filter(|((name, _), at)| *name == pass && **at <= now)
             .map(|((_, tenant), _)| tenant.clone());
         found.extend(due);
+        let ended = self.ended.lock().unwrap_or_else(PoisonError::into_inner);
+        let of = ended.get(pass).into_iter().flatten();
+        let again = of.filter(|(_, of)| of.is_failed && of.at.plus_ms(AGAIN_MS) <= now);
+        found.extend(again.map(|(tenant, _)| tenant.clone()));
         found.into_iter().collect()
     }
 
@@ -178,21 +212,51 @@ mod tests {
             tenants,
             everywhere,
         };
-        log.ended("purge", &tenant("a"), true, now);
+        let ended = |pass, name, is_failed, at| {
+            log.ended((pass, 5_000), &tenant(name), is_failed, at);
+        };
+        ended("purge", "a", true, now);
         assert_eq!(log.failing(now), failing(1, false), "the only one");
-        log.ended("purge", &tenant("b"), false, now);
-        log.ended("sweep", &tenant("a"), true, now);
+        ended("purge", "b", false, now);
+        ended("sweep", "a", true, now);
         assert_eq!(log.failing(now), failing(1, false));
-        log.ended("purge", &tenant("b"), true, now);
+        ended("purge", "b", true, now);
         assert_eq!(log.failing(now), failing(2, true));
         assert_eq!(log.failing(now.plus_ms(FRESH_MS + 1)), failing(2, false));
         for pass in ["purge", "sweep"] {
-            log.ended(pass, &tenant("a"), false, now);
+            ended(pass, "a", false, now);
         }
         assert_eq!(log.failing(now), failing(1, false));
         log.looked("sweep", false, now);
         assert_eq!(log.failing(now), failing(1, true));
         log.looked("sweep", true, now);
         assert_eq!(log.failing(now), failing(1, false));
+    }
+
+    #[test]
+    fn what_failed_is_tried_again_and_what_ended_well_speaks_for_a_round() {
+        let log = PassLog::default();
+        let tenant = |name| TenantId::parse(name).unwrap();
+        let now = Timestamp(1_000_000);
+        let hour = 3_600_000;
+        let ended = |name, is_failed, at| {
+            log.ended(("sweep", hour), &tenant(name), is_failed, at);
+        };
+        ended("a", false, now);
+        assert!(!log.has_failed("sweep"));
+        let later = now.plus_ms(hour);
+        for name in ["b", "c"] {
+            ended(name, true, later);
+        }
+        assert!(log.has_failed("sweep") && !log.has_failed("purge"));
+        assert_eq!(log.take_work("sweep", later), []);
+        let again = later.plus_ms(AGAIN_MS);
+        assert_eq!(log.take_work("sweep", again), [tenant("b"), tenant("c")]);
+        assert!(!log.failing(later).everywhere, "a may be served");
+        let later = now.plus_ms(3 * hour);
+        for name in ["b", "c"] {
+            ended(name, true, later);
+        }
+        assert!(log.failing(later).everywhere, "a was not looked at since");
     }
 }

@@ -127,8 +127,13 @@ impl Engine {
             ..Filter::default()
         };
         let entries = self.entries_of(scope, &filter, now).await?;
-        let mut candidates = super::patterns::of_session(&entries);
-        candidates.extend(claims(&entries, &profile));
+        let work = || {
+            let mut lasting = super::patterns::of_session(&entries);
+            lasting.extend(claims(&entries, &profile));
+            lasting
+        };
+        let size = entries.iter().map(cpu::of_entry).sum();
+        let candidates = self.parts.cpu.run(tenant, size, work).await?;
         let mut promoted = 0;
         let mut batch = Batch::new(tenant.clone(), now);
         let mut slots = Slots::new(self, scope);

@@ -5,6 +5,7 @@
 use super::close::{Lasting, made_id};
 use super::patterns::{of_thread, tools};
 use crate::caller::Caller;
+use crate::cpu;
 use crate::engine::Engine;
 use crate::error::EngineError;
 use crate::workshop::place::Slots;
@@ -90,8 +91,13 @@ impl Engine {
         let Some(session) = turns.first().and_then(|turn| turn.facets.session.clone()) else {
             return Ok(0);
         };
-        let mut candidates = of_thread(&turns);
-        candidates.extend(tool_line(&turns, interaction));
+        let work = || {
+            let mut lasting = of_thread(&turns);
+            lasting.extend(tool_line(&turns, interaction));
+            lasting
+        };
+        let size = turns.iter().map(cpu::of_entry).sum();
+        let candidates = self.parts.cpu.run(&scope.tenant, size, work).await?;
         let mut batch = Batch::new(scope.tenant.clone(), now).by(caller.principal().clone());
         let mut slots = Slots::new(self, scope);
         let mut promoted = 0;

@@ -1,6 +1,6 @@
 //! Time never runs backwards inside a tenant, and the time of one tenant does not affect another.
 
-use remem_core::Draft;
+use remem_core::{Draft, RecordKind};
 use remem_testkit::{NOON, TestEnv};
 
 const DAY: i64 = 86_400;
@@ -55,4 +55,58 @@ async fn a_tenant_whose_last_commit_lies_ahead_moves_no_other_tenant() {
     assert_eq!(&named[0].0, host.tenant());
     host.at(400 * DAY);
     assert!(host.engine.tenants_ahead().is_empty(), "it has caught up");
+}
+
+#[tokio::test]
+async fn what_is_stored_is_looked_at_twice_also_where_the_last_commit_lies_ahead() {
+    let env = TestEnv::new().await;
+    let before = env.host_of("ahead").await;
+    before.at(400 * DAY);
+    before
+        .put("m", "The gate opens with a-late-value-1234.")
+        .await;
+    before.at(0);
+    let host = env.host_of("ahead").await;
+    host.secret("late", "a-late-value-1234").await;
+    let walks = async || {
+        let note = env
+            .store
+            .record(host.tenant(), RecordKind::Progress, "rescan");
+        note.await.unwrap().unwrap().body["walks"].clone()
+    };
+    host.run_pass("rescan").await;
+    assert_eq!(walks().await, 1);
+    assert_eq!(
+        host.texts("m").await,
+        ["The gate opens with [REDACTED:late]."]
+    );
+    host.at(10);
+    host.run_pass("rescan").await;
+    assert_eq!(
+        walks().await,
+        1,
+        "writes under the old rules may still land"
+    );
+    host.at(31);
+    host.run_pass("rescan").await;
+    assert_eq!(walks().await, 2);
+}
+
+#[tokio::test]
+async fn a_walk_that_began_in_the_future_begins_anew() {
+    let env = TestEnv::new().await;
+    let before = env.host_of("ahead").await;
+    before.at(400 * DAY);
+    before.secret("late", "a-late-value-1234").await;
+    before.run_pass("rescan").await;
+    before.at(0);
+    let host = env.host_of("ahead").await;
+    for seconds in [0, 31] {
+        host.at(seconds);
+        host.run_pass("rescan").await;
+    }
+    let note = env
+        .store
+        .record(host.tenant(), RecordKind::Progress, "rescan");
+    assert_eq!(note.await.unwrap().unwrap().body["walks"], 2);
 }

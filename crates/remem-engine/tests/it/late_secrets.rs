@@ -1,9 +1,10 @@
 //! Values that become secrets after they were stored: from then on no read returns them, even
 //! before the pass that removes them from the disk.
 
-use remem_core::{Draft, Permission, Seq};
+use remem_core::{Draft, Permission, RecordKind, Seq};
 use remem_engine::heartbeats::NewHeartbeat;
 use remem_engine::keys::KeyRequest;
+use remem_engine::workspace::Conditions;
 use remem_engine::worlds::NewRule;
 use remem_testkit::{TestEnv, TestHost};
 
@@ -109,4 +110,29 @@ async fn the_pass_takes_a_value_out_of_the_labels_of_keys() {
     let keys = env.directory.keys(host.tenant()).await.unwrap();
     let labels: Vec<&str> = keys.iter().map(|key| key.label.as_str()).collect();
     assert!(labels.contains(&"laptop [REDACTED:late]"), "{labels:?}");
+}
+
+/// A step commits what it changed with its place, whose version counts them: more text takes more.
+#[tokio::test]
+async fn a_step_of_the_pass_is_bounded_in_bytes() {
+    let env = TestEnv::new().await;
+    let mut commits = Vec::new();
+    for (tenant, bytes) in [("small", 20), ("large", 200 * 1024)] {
+        let host = env.host_of(tenant).await;
+        for n in 0..3 {
+            let path = format!("notes/{n}.md");
+            let content = "word ".repeat(bytes / 5);
+            let conditions = Conditions::default();
+            let put = host
+                .engine
+                .put_file(&host.caller, &path, &content, None, conditions);
+            put.await.unwrap();
+        }
+        host.run_pass("rescan").await;
+        let place = env
+            .store
+            .record(host.tenant(), RecordKind::Progress, "rescan");
+        commits.push(place.await.unwrap().unwrap().version);
+    }
+    assert!(commits[1] > commits[0], "{commits:?}");
 }

@@ -26,5 +26,6 @@ mod runs;
 mod schedules;
 mod simulation;
 mod trust;
+mod turns;
 mod webhooks;
 mod workshop;

@@ -111,14 +111,14 @@ impl CommitmentDoor for EngineDoor {
             .commitments(&self.caller, &query)
             .await
             .map_err(fail)?;
-        let explained = self
+        let (explained, next_cursor) = self
             .engine
-            .explain_all(&self.caller, page.commitments)
+            .explain_page(&self.caller, page)
             .await
             .map_err(fail)?;
         Ok(CommitmentList {
             commitments: explained.into_iter().map(commitment_doc).collect(),
-            next_cursor: page.next,
+            next_cursor,
         })
     }
 

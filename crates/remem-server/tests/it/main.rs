@@ -26,6 +26,7 @@ mod recall;
 mod runs;
 mod starving;
 mod untrusted_tools;
+mod upgrade;
 mod vault;
 mod webhooks;
 mod workshop;

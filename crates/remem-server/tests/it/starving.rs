@@ -44,8 +44,12 @@ fn spawned(
     tokio::spawn(async move { host.call(key, method, &path, &[], body).await })
 }
 
+fn long_text() -> String {
+    "word ".repeat(2_000)
+}
+
 /// The requests of this tenant whose work grows with what callers send.
-fn costly() -> Vec<(&'static str, String, Value)> {
+fn costly(id: &str) -> Vec<(&'static str, String, Value)> {
     let long = "word ".repeat(2_000);
     let short = "word ".repeat(200);
     let entries = vec![json!({"content": short}); 10];
@@ -103,6 +107,17 @@ fn costly() -> Vec<(&'static str, String, Value)> {
             "/v1/runs".to_owned(),
             json!({"workflowId": "conformance-noop", "inputs": {"text": long}}),
         ),
+        (
+            "POST",
+            format!("{MEMORY}/~%2Fclosed/sessions/close"),
+            json!({}),
+        ),
+        (
+            "POST",
+            format!("{MEMORY}/~%2Fthread/interactions/t/close"),
+            json!({}),
+        ),
+        ("GET", format!("{MEMORY}/m/entries/{id}/audit"), Value::Null),
     ]
 }
 
@@ -113,6 +128,21 @@ async fn costly_work_of_one_tenant_holds_up_neither_health_nor_other_tenants() {
     let long = json!({"content": "word ".repeat(2_000)});
     let put = host.post(&format!("{MEMORY}/m/entries"), long).await;
     assert_eq!(put.status, 201);
+    let put = put.json();
+    let id = put["id"].as_str().unwrap();
+    for n in 0..20 {
+        let link = json!({"action": format!("{n} {}", "word ".repeat(30)), "reference": "word ".repeat(30)});
+        let link = host
+            .post(&format!("{MEMORY}/m/entries/{id}/links"), link)
+            .await;
+        assert_eq!(link.status, 200, "{}", link.json());
+    }
+    let session = json!({"content": long_text(), "tier": "session", "typology": "episodic"});
+    let thread = json!({"content": long_text(), "interaction": "t"});
+    for (memory, turn) in [("~%2Fclosed", session), ("~%2Fthread", thread)] {
+        let put = host.post(&format!("{MEMORY}/{memory}/entries"), turn).await;
+        assert_eq!(put.status, 201, "{}", put.json());
+    }
     let content = json!({"content": "word ".repeat(2_000)}).to_string();
     let file = host
         .call("key-of-a", "PUT", &format!("{FILES}/a"), &[], content)
@@ -152,7 +182,7 @@ async fn costly_work_of_one_tenant_holds_up_neither_health_nor_other_tenants() {
     })
     .await;
 
-    let costly = costly();
+    let costly = costly(id);
     let mut asked = Vec::new();
     for (n, (method, path, body)) in costly.iter().enumerate() {
         asked.push(spawned(&host, "key-of-a", method, path, body));
@@ -262,6 +292,57 @@ async fn a_page_is_bounded_in_bytes_and_the_cursor_leads_on() {
     );
 }
 
+#[tokio::test]
+async fn a_page_of_commitments_is_bounded_in_bytes_and_the_cursor_leads_on() {
+    let policy = Policy {
+        page_bytes_max: 10_000,
+        ..Policy::default()
+    };
+    let host = TestServer::with_policy(policy, vec![]).await;
+    for n in 0..5 {
+        let text = "text ".repeat(if n == 2 { 3_000 } else { 800 });
+        let new = json!({"text": text, "at": format!("2024-01-0{}T00:00:00Z", n + 1)});
+        let made = host.post(&format!("{MEMORY}/m/commitments"), new).await;
+        assert_eq!(made.status, 201, "{}", made.json());
+    }
+    let mut pages = Vec::new();
+    let mut cursor = String::new();
+    loop {
+        let page = host
+            .get(&format!("{HOST}/commitments?limit=0{cursor}"))
+            .await
+            .json();
+        pages.push(page["commitments"].as_array().unwrap().len());
+        let Some(next) = page["nextCursor"].as_str() else {
+            break;
+        };
+        cursor = format!("&cursor={next}");
+    }
+    assert_eq!(pages, [2, 1, 2], "one of more than a page goes out alone");
+}
+
+#[tokio::test]
+async fn an_entry_has_so_many_links_and_one_that_it_has_is_no_other() {
+    let policy = Policy {
+        links_max: 2,
+        ..Policy::default()
+    };
+    let host = TestServer::with_policy(policy, vec![]).await;
+    let put = host
+        .post(&format!("{MEMORY}/m/entries"), json!({"content": "x"}))
+        .await
+        .json();
+    let path = format!("{MEMORY}/m/entries/{}/links", put["id"].as_str().unwrap());
+    for (action, status) in [("one", 200), ("two", 200), ("three", 422), ("two", 200)] {
+        let link = json!({"action": action, "reference": "r"});
+        let answer = host.post(&path, link).await;
+        assert_eq!(answer.status, status, "{action}: {}", answer.json());
+    }
+    let audit = path.replace("/links", "/audit");
+    let audit = host.get(&audit).await.json();
+    assert_eq!(audit["links"].as_array().unwrap().len(), 2);
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_stream_that_nobody_reads_is_closed_and_its_place_is_free() {
     let policy = Policy {
@@ -335,6 +416,32 @@ async fn a_fault_of_one_tenant_degrades_the_host_and_does_not_take_it_out() {
     let ready = host.get("/ready").await;
     let reported = json!({"status": "ready", "degraded": true, "failingTenants": 1});
     assert_eq!((ready.status.as_u16(), ready.json()), (200, reported));
+    stop.send_replace(true);
+    for pass in passes {
+        pass.await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn passes_that_fail_for_every_tenant_take_the_host_out() {
+    let host = TestServer::new().await;
+    host.key("b", "key-of-b", &Permission::ALL).await;
+    let secret = json!({"value": "a-value-of-the-vault"}).to_string();
+    let path = format!("{HOST}/secrets/one");
+    for key in ["key-of-a", "key-of-b"] {
+        let set = host.call(key, "PUT", &path, &[], secret.clone()).await;
+        assert_eq!(set.status, 201);
+    }
+    let other = VaultKey::new([8; 32]);
+    let host = TestServer::on(host.env, Policy::default(), vec![], Some(other)).await;
+    let (stop, stopping) = tokio::sync::watch::channel(false);
+    let passes = remem_engine::runner::start(&host.engine, &stopping);
+    wait_until("it is not ready", async || {
+        host.get("/ready").await.status == 503
+    })
+    .await;
+    let ready = host.get("/ready").await.json();
+    assert!(ready.to_string().contains("passes_failing"), "{ready}");
     stop.send_replace(true);
     for pass in passes {
         pass.await.unwrap();

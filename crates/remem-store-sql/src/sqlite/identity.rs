@@ -7,6 +7,7 @@
 //! panics.
 
 use remem_core::Actor;
+use remem_core::sabotage;
 use remem_core::trgm::{Trigrams, is_guarded};
 use rusqlite::functions::{Context, FunctionFlags};
 use rusqlite::{Connection, Result};
@@ -73,14 +74,20 @@ thread_local! {
     static SAID: RefCell<(String, Trigrams)> = RefCell::default();
 }
 
-/// Calls `ask` with the trigrams of the text in an argument. A statement needs those of the same
-/// text for every rule of a world, so they are computed once and not a thousand times.
-fn trigrams<T>(args: &Context<'_>, argument: usize, ask: impl FnOnce(&Trigrams) -> T) -> Result<T> {
-    let text = args.get_raw(argument).as_str().map_err(|_| unreadable())?;
-    SAID.with_borrow_mut(|(cached_text, computed)| {
-        if cached_text != text {
-            *computed = Trigrams::of(text);
-            text.clone_into(cached_text);
+/// Asks about the trigrams of a text. A statement asks about the same one for every rule of a
+/// world, so they are worked out once and not a thousand times.
+fn trigrams<T>(
+    given: &Context<'_>,
+    argument: usize,
+    ask: impl FnOnce(&Trigrams) -> T,
+) -> Result<T> {
+    let text = given.get_raw(argument).as_str().map_err(|_| unreadable())?;
+    SAID.with_borrow_mut(|(known, said)| {
+        if sabotage!("a-text-is-taken-apart-for-every-rule", known != text, true) {
+            #[cfg(test)]
+            tests::TAKEN_APART.set(tests::TAKEN_APART.get() + 1);
+            *said = Trigrams::of(text);
+            text.clone_into(known);
         }
         Ok(ask(computed))
     })
@@ -90,6 +97,12 @@ fn trigrams<T>(args: &Context<'_>, argument: usize, ask: impl FnOnce(&Trigrams) 
 mod tests {
     use super::*;
     use remem_core::PrincipalId;
+    use std::cell::Cell;
+
+    thread_local! {
+        /// How often a text was.
+        pub(super) static TAKEN_APART: Cell<u64> = const { Cell::new(0) };
+    }
 
     fn user() -> Option<String> {
         USER.with_borrow(Clone::clone)
@@ -108,5 +121,26 @@ mod tests {
         let panicked = std::panic::catch_unwind(|| acting(&Actor::Host, || panic!("on purpose")));
         assert!(panicked.is_err());
         assert_eq!(user(), None);
+    }
+
+    #[test]
+    fn a_text_is_taken_apart_once_for_all_rules_of_a_world() {
+        let db = Connection::open_in_memory().unwrap();
+        register(&db).unwrap();
+        db.execute_batch("CREATE TABLE rule (trigrams BLOB)")
+            .unwrap();
+        for n in 0..1_000 {
+            let rule = Trigrams::of(&format!("Every payment above {n} needs two signatures."));
+            db.execute("INSERT INTO rule VALUES (?1)", [rule.to_bytes()])
+                .unwrap();
+        }
+        let text = "Every payment above 17 needs two signatures.";
+        acting(&Actor::Host, || {
+            let sql = "SELECT count(*) FROM rule WHERE trgm_shadows(trigrams, ?1) AND trgm_least(?1) <= trgm_most(?1)";
+            let before = TAKEN_APART.get();
+            let shadowing: u32 = db.query_row(sql, [text], |row| row.get(0)).unwrap();
+            assert!(shadowing > 0);
+            assert_eq!(TAKEN_APART.get() - before, 1);
+        });
     }
 }

@@ -218,3 +218,88 @@ fn page(db: &Connection, hashed: &Hashed, fill: &mut Fill) -> Result<u64> {
     }
     Ok(rows)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const OLD: Hashed = Hashed {
+        table: "thing",
+        key: &["id"],
+        told: "id",
+        formats: &["id, a"],
+    };
+    /// The same table after a step that added a column.
+    const NEW: Hashed = Hashed {
+        formats: &["id, a", "id, a, b"],
+        ..OLD
+    };
+
+    fn triggers(format: u8, columns: &str) -> String {
+        format!(
+            "CREATE TRIGGER i AFTER INSERT ON thing BEGIN
+               UPDATE thing SET row_hash = row_hash_of({format}, {columns}) WHERE id = NEW.id; END;
+             CREATE TRIGGER u AFTER UPDATE OF id, a ON thing BEGIN
+               UPDATE thing SET row_hash = row_hash_of({format}, {columns}) WHERE id = NEW.id; END;"
+        )
+    }
+
+    /// The rows that the check calls damaged.
+    fn damaged(db: &Connection) -> String {
+        let mut damages = Damages::default();
+        check(db, &[NEW], &mut damages).unwrap();
+        damages.to_string()
+    }
+
+    #[test]
+    fn a_column_that_is_added_rewrites_no_row_and_is_checked_from_then_on() {
+        let db = Connection::open_in_memory().unwrap();
+        register(&db).unwrap();
+        let old = "CREATE TABLE hash_fill (name TEXT PRIMARY KEY);
+                   CREATE TABLE thing (id INTEGER PRIMARY KEY, a TEXT, row_hash BLOB);";
+        db.execute_batch(old).unwrap();
+        db.execute_batch(&triggers(1, "id, a")).unwrap();
+        db.execute_batch("INSERT INTO thing (id, a) VALUES (1, 'x'), (2, 'y'), (3, 'z')")
+            .unwrap();
+        let step = "DROP TRIGGER i; DROP TRIGGER u; ALTER TABLE thing ADD COLUMN b TEXT";
+        db.execute_batch(step).unwrap();
+        db.execute_batch(&triggers(2, "id, a, b")).unwrap();
+        assert_eq!(damaged(&db), "", "rows of before");
+        let format = |id: u8| -> u8 {
+            let sql = "SELECT row_hash FROM thing WHERE id = ?1";
+            let hash: Vec<u8> = db.query_row(sql, [id], |row| row.get(0)).unwrap();
+            hash[0]
+        };
+        db.execute_batch("UPDATE thing SET a = 'changed', b = 'new' WHERE id = 2")
+            .unwrap();
+        assert_eq!((format(1), format(2)), (1, 2));
+        assert_eq!(damaged(&db), "");
+        // Damage, past the triggers: of the new column, and of a row of the old format.
+        db.execute_batch("UPDATE thing SET b = 'damage' WHERE id = 2")
+            .unwrap();
+        assert!(damaged(&db).contains("1 damaged (2)"), "{}", damaged(&db));
+        db.execute_batch("DROP TRIGGER u; UPDATE thing SET a = 'damage' WHERE id = 1")
+            .unwrap();
+        assert!(damaged(&db).contains("2 damaged"), "{}", damaged(&db));
+        let unknown = "UPDATE thing SET row_hash = x'03' || substr(row_hash, 2) WHERE id = 3";
+        db.execute_batch(unknown).unwrap();
+        assert!(damaged(&db).contains("3 damaged"), "{}", damaged(&db));
+    }
+
+    #[test]
+    fn rows_without_a_hash_get_one_of_the_newest_format() {
+        let db = Connection::open_in_memory().unwrap();
+        register(&db).unwrap();
+        let rows = "CREATE TABLE hash_fill (name TEXT PRIMARY KEY);
+                    INSERT INTO hash_fill VALUES ('thing');
+                    CREATE TABLE thing (id INTEGER PRIMARY KEY, a TEXT, b TEXT, row_hash BLOB);
+                    INSERT INTO thing (id, a, b) VALUES (1, 'x', 'y');";
+        db.execute_batch(rows).unwrap();
+        assert_eq!(damaged(&db), "", "it waits for its hash");
+        while fill(&db, &[NEW], &mut Fill::default()).unwrap() {}
+        let sql = "SELECT row_hash FROM thing";
+        let hash: Vec<u8> = db.query_row(sql, [], |row| row.get(0)).unwrap();
+        assert_eq!(hash[0], 2);
+        assert_eq!(damaged(&db), "");
+    }
+}

@@ -334,7 +334,29 @@ async fn the_hash_of_a_text_goes_with_it() {
     checked(folder.path()).await.unwrap();
 }
 
-/// The migrations of 0.1.0.
+/// The same on PostgreSQL, where a trigger makes it.
+#[tokio::test]
+async fn postgres_the_hash_of_a_text_goes_with_it() {
+    let (database, store) = database().await;
+    let admin = database.admin().await;
+    let hash = async || -> String {
+        let sql =
+            "SELECT encode(row_hash, 'hex') FROM remem.entry WHERE tenant_id = 'a' AND id = 'e1'";
+        admin.query_one(sql, &[]).await.unwrap().get(0)
+    };
+    let before = hash().await;
+    let s = scope("a", "notes");
+    delete(&store, &s, "e1", NOON).await;
+    let run = remem_core::RunId::parse("run_1").unwrap();
+    let batch = || Batch::new(tenant(), NOON);
+    store.commit(batch().in_run(run).release()).await.unwrap();
+    let erased = batch().erase(s.memory_ref.clone(), id("e1"));
+    store.commit(erased).await.unwrap();
+    assert_ne!(hash().await, before);
+    store.verify(&tenant()).await.unwrap();
+}
+
+/// The steps of 0.1.0.
 const OLD_STEPS: [&str; 8] = [
     include_str!("../../migrations/sqlite/0001_memory.sql"),
     include_str!("../../migrations/sqlite/0002_owner_and_lease.sql"),

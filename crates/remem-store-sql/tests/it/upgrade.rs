@@ -172,19 +172,7 @@ async fn restored(database: &Database, release: &str) -> Answers {
     let dump = told("gzip", &["-dc", &kept(release, "postgres.sql.gz")]);
     let dump = String::from_utf8(dump).unwrap();
     let (answers, dump) = dump.strip_prefix("-- ").unwrap().split_once('\n').unwrap();
-    let name = &database.name;
-    let roles = format!(
-        "CREATE ROLE {name}_owner NOLOGIN; CREATE ROLE {name}_worker NOLOGIN; CREATE ROLE {name}_reviewer NOLOGIN;
-         CREATE ROLE {name}_app LOGIN NOINHERIT PASSWORD '{PASSWORD}';
-         GRANT CREATE, CONNECT ON DATABASE {name} TO {name}_owner; CREATE EXTENSION pg_trgm WITH SCHEMA public;
-         CREATE EXTENSION btree_gist WITH SCHEMA public; SET ROLE {name}_owner"
-    );
-    let admin = database.admin().await;
-    admin.batch_execute(&roles).await.unwrap();
-    admin
-        .batch_execute(&dump.replace("FIXTURE", name))
-        .await
-        .unwrap();
+    database.restore(dump).await;
     serde_json::from_str(answers).unwrap()
 }
 
