@@ -230,7 +230,10 @@ fn workshop_memory(router: OpenApiRouter<App>) -> OpenApiRouter<App> {
 /// What is reviewed before it has an effect, and what the clock starts.
 fn under_review(router: OpenApiRouter<App>) -> OpenApiRouter<App> {
     router
-        .routes(routes!(proposals::list_proposals))
+        .routes(routes!(
+            proposals::list_proposals,
+            proposals::submit_proposal
+        ))
         .routes(routes!(
             proposals::get_proposal,
             proposals::revise_proposal,
@@ -238,7 +241,6 @@ fn under_review(router: OpenApiRouter<App>) -> OpenApiRouter<App> {
         ))
         .routes(routes!(proposals::apply_proposal))
         .routes(routes!(proposals::reject_proposal))
-        .routes(routes!(proposals::submit_proposal))
         .routes(routes!(proposals::list_revisions))
         .routes(routes!(proposals::get_gate))
         .routes(routes!(proposals::approve_proposal))
@@ -261,6 +263,7 @@ pub fn router(app: App) -> Router {
     if app.engine.has_seams() {
         routes = routes
             .merge(seams::routes())
+            .merge(proposals::seams())
             .merge(seam_passes::routes())
             .merge(seam_standing::routes());
     }

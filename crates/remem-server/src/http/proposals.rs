@@ -1,18 +1,38 @@
-//! Proposals: the protocol's paths, and beside them what this host adds: submitting, revisions,
-//! gates, what was installed.
+//! Proposals: reading, revising, deciding, submitting, gates, and what was installed.
 
 use super::extract::{IdempotencyKey, JsonBody, OptionalBody, Params, Ref};
-use super::{Answer, json};
+use super::{Answer, App, json};
 use crate::door::{Decided, EngineDoor, ReviewDoor};
+use axum::Router;
 use axum::http::{HeaderValue, StatusCode};
+use axum::routing::{get, post};
 use remem_wire::ErrorBody;
 use remem_wire::proposal::{
     InstalledArtifacts, Proposal, ProposalDecision, ProposalGate, ProposalList, ProposalOverride,
     ProposalPatch, ProposalRevisions, ProposalSubmit, ProposalsQuery, TraceCreate, TraceCreated,
 };
 
+/// The paths at which the protocol's conformance checks look for proposals. They lead to the same
+/// handlers, and like every seam they are mounted only by `--enable-test-seams`.
+pub(super) fn seams() -> Router<App> {
+    let one = get(get_proposal)
+        .patch(revise_proposal)
+        .delete(archive_proposal);
+    Router::new()
+        .route("/v1/host/sample/proposals", get(list_proposals))
+        .route("/v1/host/sample/proposals/{proposalId}", one)
+        .route(
+            "/v1/host/sample/proposals/{proposalId}/apply",
+            post(apply_proposal),
+        )
+        .route(
+            "/v1/host/sample/proposals/{proposalId}/reject",
+            post(reject_proposal),
+        )
+}
+
 /// Proposals, oldest first.
-#[utoipa::path(get, path = "/v1/host/sample/proposals", tag = "proposals", params(ProposalsQuery), responses((status = 200, body = ProposalList)))]
+#[utoipa::path(get, path = "/v1/host/remembrancer/proposals", tag = "proposals", params(ProposalsQuery), responses((status = 200, body = ProposalList)))]
 pub(super) async fn list_proposals(
     door: EngineDoor,
     Params(query): Params<ProposalsQuery>,
@@ -21,14 +41,14 @@ pub(super) async fn list_proposals(
 }
 
 /// One proposal, with the artifact of its newest revision.
-#[utoipa::path(get, path = "/v1/host/sample/proposals/{proposalId}", tag = "proposals", params(("proposalId" = String, Path)),
+#[utoipa::path(get, path = "/v1/host/remembrancer/proposals/{proposalId}", tag = "proposals", params(("proposalId" = String, Path)),
     responses((status = 200, body = Proposal), (status = 404, body = ErrorBody)))]
 pub(super) async fn get_proposal(door: EngineDoor, Ref(id): Ref) -> Answer {
     json(StatusCode::OK, &door.proposal(&id).await?)
 }
 
 /// Change a proposal: a new revision, which has no effect and which nobody has approved.
-#[utoipa::path(patch, path = "/v1/host/sample/proposals/{proposalId}", tag = "proposals", params(("proposalId" = String, Path)),
+#[utoipa::path(patch, path = "/v1/host/remembrancer/proposals/{proposalId}", tag = "proposals", params(("proposalId" = String, Path)),
     request_body = ProposalPatch, responses((status = 200, body = Proposal), (status = 409, body = ErrorBody)))]
 pub(super) async fn revise_proposal(
     door: EngineDoor,
@@ -39,7 +59,7 @@ pub(super) async fn revise_proposal(
 }
 
 /// Put a proposal away.
-#[utoipa::path(delete, path = "/v1/host/sample/proposals/{proposalId}", tag = "proposals", params(("proposalId" = String, Path)),
+#[utoipa::path(delete, path = "/v1/host/remembrancer/proposals/{proposalId}", tag = "proposals", params(("proposalId" = String, Path)),
     responses((status = 200, body = Proposal), (status = 404, body = ErrorBody), (status = 409, body = ErrorBody)))]
 pub(super) async fn archive_proposal(door: EngineDoor, Ref(id): Ref) -> Answer {
     json(StatusCode::OK, &door.archive_proposal(&id).await?)
@@ -58,7 +78,7 @@ fn decided(decided: &Decided) -> Answer {
 
 /// Apply a proposal: install its newest revision, byte for byte. Where that takes approvals, ask
 /// for them and give one's own.
-#[utoipa::path(post, path = "/v1/host/sample/proposals/{proposalId}/apply", tag = "proposals", params(("proposalId" = String, Path)),
+#[utoipa::path(post, path = "/v1/host/remembrancer/proposals/{proposalId}/apply", tag = "proposals", params(("proposalId" = String, Path)),
     request_body = ProposalDecision,
     responses((status = 200, body = Proposal), (status = 202, body = Proposal, description = "It waits for approvals"),
         (status = 409, body = ErrorBody), (status = 422, body = ErrorBody)))]
@@ -71,7 +91,7 @@ pub(super) async fn apply_proposal(
 }
 
 /// Turn a proposal down.
-#[utoipa::path(post, path = "/v1/host/sample/proposals/{proposalId}/reject", tag = "proposals", params(("proposalId" = String, Path)),
+#[utoipa::path(post, path = "/v1/host/remembrancer/proposals/{proposalId}/reject", tag = "proposals", params(("proposalId" = String, Path)),
     responses((status = 200, body = Proposal), (status = 404, body = ErrorBody), (status = 409, body = ErrorBody)))]
 pub(super) async fn reject_proposal(door: EngineDoor, Ref(id): Ref) -> Answer {
     json(StatusCode::OK, &door.reject_proposal(&id).await?)

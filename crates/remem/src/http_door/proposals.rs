@@ -15,7 +15,7 @@ use serde_json::{Map, Value};
 
 /// The protocol's own path.
 fn own(id: &str) -> String {
-    format!("/v1/host/sample/proposals/{}", segment(id))
+    format!("/v1/host/remembrancer/proposals/{}", segment(id))
 }
 
 impl HttpDoor {
@@ -46,7 +46,7 @@ impl HttpDoor {
 #[async_trait]
 impl ReviewDoor for HttpDoor {
     async fn proposals(&self, query: ProposalsQuery) -> Result<ProposalList, Failure> {
-        self.read("/v1/host/sample/proposals".to_owned(), &query)
+        self.read("/v1/host/remembrancer/proposals".to_owned(), &query)
             .await
     }
     async fn proposal(&self, id: &str) -> Result<Proposal, Failure> {
