@@ -1,7 +1,7 @@
 //! What every request passes: measured, logged by its route (never by its path or body), given its
 //! deadline, and guarded against panics.
 
-use super::render;
+use super::{render, version};
 use axum::Router;
 use axum::extract::{MatchedPath, Request, State};
 use axum::http::{Method, Version, header};
@@ -24,6 +24,7 @@ pub(super) fn wrap(router: Router, limit: Duration) -> Router {
     // within, guard outside.
     router
         .layer(from_fn_with_state(limit, set_deadline))
+        .layer(from_fn(version::negotiate))
         .layer(from_fn(observe))
         .layer(CatchPanicLayer::custom(panicked))
 }

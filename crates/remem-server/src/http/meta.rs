@@ -76,7 +76,7 @@ impl Documents {
 
 /// What this host can do, as OpenWOP wants it told.
 #[utoipa::path(get, path = "/.well-known/openwop", tag = "host", security(()),
-    responses((status = 200, body = Object), (status = 304)))]
+    responses((status = 200, body = Object), (status = 304), (status = 406, body = remem_wire::ErrorBody)))]
 pub(super) async fn discovery(State(app): State<App>, headers: HeaderMap) -> Response {
     app.documents.discovery.answer(&headers)
 }

@@ -25,6 +25,7 @@ mod seams;
 mod secrets;
 mod stream;
 mod tenants;
+mod version;
 mod webhooks;
 mod workflows;
 mod workshop;
