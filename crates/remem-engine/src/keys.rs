@@ -429,7 +429,8 @@ impl Engine {
     /// What fails in the background of this process.
     #[must_use]
     pub fn failing(&self) -> Failing {
-        self.passes.failing(self.now())
+        let damaged = self.parts.store.damaged_tenants();
+        self.passes.failing(self.now(), &damaged)
     }
 
     /// Checks every tenant's data against its own hashes; for the host's operator.

@@ -310,6 +310,12 @@ pub trait Store: Send + Sync {
     /// Only a hint.
     fn wake(&self) -> watch::Receiver<u64>;
 
+    /// Tenants of which this process has seen that their stored data is damaged, or cannot be
+    /// opened. A restart or a check that finds nothing takes them off the list.
+    fn damaged_tenants(&self) -> Vec<TenantId> {
+        Vec::new()
+    }
+
     /// What this store can do.
     fn features(&self) -> StoreFeatures;
 

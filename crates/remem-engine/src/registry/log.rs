@@ -75,7 +75,8 @@ impl PassLog {
 
     /// What fails now. One tenant alone proves nothing about the host, also where it is the only
     /// one.
-    pub(crate) fn failing(&self, now: Timestamp) -> Failing {
+    /// `damaged` are tenants whose stored data the store found to be damaged.
+    pub(crate) fn failing(&self, now: Timestamp, damaged: &[TenantId]) -> Failing {
         let is_fresh = |at: &Timestamp| now.0.saturating_sub(at.0) <= FRESH_MS;
         let blind = self.blind.lock().unwrap_or_else(PoisonError::into_inner);
         let ended = self.ended.lock().unwrap_or_else(PoisonError::into_inner);
@@ -83,7 +84,8 @@ impl PassLog {
             of.len() > 1 && of.values().all(|at| at.as_ref().is_some_and(is_fresh))
         };
         let failed = ended.values().flatten().filter(|(_, at)| at.is_some());
-        let tenants: BTreeSet<&TenantId> = failed.map(|(tenant, _)| tenant).collect();
+        let failed = failed.map(|(tenant, _)| tenant);
+        let tenants: BTreeSet<&TenantId> = failed.chain(damaged).collect();
         Failing {
             tenants: tenants.len(),
             everywhere: sabotage!(
@@ -173,20 +175,29 @@ mod tests {
             everywhere,
         };
         log.ended("purge", &tenant("a"), true, now);
-        assert_eq!(log.failing(now), failing(1, false), "the only one");
+        assert_eq!(log.failing(now, &[]), failing(1, false), "the only one");
         log.ended("purge", &tenant("b"), false, now);
         log.ended("sweep", &tenant("a"), true, now);
-        assert_eq!(log.failing(now), failing(1, false));
+        assert_eq!(log.failing(now, &[]), failing(1, false));
         log.ended("purge", &tenant("b"), true, now);
-        assert_eq!(log.failing(now), failing(2, true));
-        assert_eq!(log.failing(now.plus_ms(FRESH_MS + 1)), failing(2, false));
+        assert_eq!(log.failing(now, &[]), failing(2, true));
+        assert_eq!(
+            log.failing(now.plus_ms(FRESH_MS + 1), &[]),
+            failing(2, false)
+        );
         for pass in ["purge", "sweep"] {
             log.ended(pass, &tenant("a"), false, now);
         }
-        assert_eq!(log.failing(now), failing(1, false));
+        assert_eq!(log.failing(now, &[]), failing(1, false));
         log.looked("sweep", false, now);
-        assert_eq!(log.failing(now), failing(1, true));
+        assert_eq!(log.failing(now, &[]), failing(1, true));
         log.looked("sweep", true, now);
-        assert_eq!(log.failing(now), failing(1, false));
+        assert_eq!(log.failing(now, &[]), failing(1, false));
+        let damaged = [tenant("b"), tenant("c")];
+        assert_eq!(
+            log.failing(now, &damaged),
+            failing(2, false),
+            "one fails for both reasons"
+        );
     }
 }
