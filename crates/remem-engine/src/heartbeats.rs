@@ -459,8 +459,8 @@ impl Engine {
 pub struct Tick {
     /// `ok`, `timeout` or `error`.
     pub status: &'static str,
-    /// Whether the predicate is other than it was.
-    pub changed: bool,
+    /// What the predicate was and what it is now, if that is something else.
+    pub change: Option<(PredicateState, PredicateState)>,
     /// Runs that were started because of it.
     pub runs: u64,
 }
@@ -536,6 +536,10 @@ impl Engine {
             Ok(holds)
         };
         let seen = self.in_time(slow).await;
+        let from = PredicateState {
+            holds: heartbeat.holds,
+        };
+        let to = PredicateState { holds: Some(holds) };
         if seen.is_ok() {
             heartbeat.observed = Some(digest);
         }
@@ -550,7 +554,7 @@ impl Engine {
         }
         Ok(Tick {
             status: beat.status,
-            changed: beat.changed,
+            change: beat.changed.then_some((from, to)),
             runs,
         })
     }

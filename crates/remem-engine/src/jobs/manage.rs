@@ -427,6 +427,16 @@ impl Engine {
         let job = self
             .new_job(tenant, pass, memory_ref.cloned(), options, trigger)
             .await?;
+        self.carry_out(tenant, pass, job).await
+    }
+
+    /// Does a job here and waits for its end.
+    pub(crate) async fn carry_out(
+        &self,
+        tenant: &TenantId,
+        pass: &'static Pass,
+        job: JobInfo,
+    ) -> Result<WorkReport, WorkError> {
         let held = self.wait_for_lease(pass, tenant).await?;
         let result = carry::work_now(self, pass, tenant, &held, job).await;
         self.release(tenant, &held.fence).await;

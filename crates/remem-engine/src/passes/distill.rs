@@ -23,6 +23,9 @@ use std::collections::HashSet;
 
 /// The tag of what a distillation made: not a source of the next one, unless that is wanted.
 const MADE: &str = "source:distillation";
+/// Set by conformance checks alone: how the names of the entries begin that are distilled. It is no
+/// option of the pass, so that no caller can set it.
+pub(crate) const PLANTED: &str = "planted";
 /// Somebody else may write the index at the same time.
 const TRIES: u32 = 8;
 /// Names in the event at the most.
@@ -116,8 +119,10 @@ async fn once(engine: &Engine, job: &Job<'_>, draft: &mut Draft) -> Result<WorkR
 async fn sources(engine: &Engine, job: &Job<'_>) -> Result<(Vec<Entry>, u64), WorkError> {
     let since = since(engine, job).await?;
     let recursive = job.flag("recursive");
+    let planted = job.word(PLANTED);
     let wanted = |entry: &Entry| {
-        (recursive || !entry.tags.iter().any(|tag| tag == MADE))
+        planted.is_none_or(|set| entry.id.as_str().starts_with(set))
+            && (recursive || !entry.tags.iter().any(|tag| tag == MADE))
             && since.is_none_or(|from| entry.created_at.0 > from)
     };
     let now = ReadAt::Now(engine.now_for(job.tenant()).await?);
