@@ -363,6 +363,12 @@ impl Admission<'_> {
         if draft.content.is_empty() {
             return Err(Rejection::Empty { field: "content" });
         }
+        if draft.content.trim().is_empty() {
+            return Err(Rejection::Invalid {
+                field: "content",
+                rule: "must not be white space alone",
+            });
+        }
         if draft.content.len() > self.policy.content_bytes_max.saturating_mul(2) {
             return bound(
                 "content",

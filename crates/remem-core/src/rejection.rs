@@ -37,6 +37,12 @@ pub enum Rejection {
         /// The rule that it breaks, as the end of a sentence.
         rule: &'static str,
     },
+    /// A webhook may not be sent to this URL.
+    #[error("url {rule}")]
+    UrlRefused {
+        /// The rule it breaks, as the end of a sentence.
+        rule: &'static str,
+    },
     /// This host stores no entries with that combination of tier and typology.
     #[error("the {tier} tier of this memory stores no {typology} entries")]
     NoSuchCell {
@@ -90,6 +96,7 @@ impl Rejection {
             Rejection::PeerMissing { .. } => "pack_peer_dependency_missing",
             Rejection::ShadowsRule { .. } => "rule_shadow",
             Rejection::Mirrors { .. } => "non_mirror_violation",
+            Rejection::UrlRefused { .. } => "webhook_url_rejected",
             _ => "validation_error",
         }
     }
@@ -105,6 +112,7 @@ impl Rejection {
             | Rejection::TooFar { field, .. }
             | Rejection::Invalid { field, .. } => Some(field),
             Rejection::AlreadyExpired => Some("expiresAt"),
+            Rejection::UrlRefused { .. } => Some("url"),
             Rejection::ShadowsRule { .. } | Rejection::Mirrors { .. } => Some("content"),
             Rejection::NoSuchCell { .. } => Some("tier"),
             Rejection::PeerMissing { .. } => Some("peerDependencies"),

@@ -90,7 +90,7 @@ pub fn check_secret(secret: &str) -> Result<(), Rejection> {
 /// Checks a URL by the rules that need no lookup. `private` allows plain HTTP and addresses of the
 /// local network.
 pub fn check_url(text: &str, private: bool) -> Result<(), Rejection> {
-    let invalid = |rule| Err(Rejection::Invalid { field: "url", rule });
+    let invalid = |rule| Err(Rejection::UrlRefused { rule });
     // The parser drops such characters silently; the stored URL would not be the one that is used.
     let url = match Url::parse(text) {
         Ok(url) if !text.contains(|c: char| c.is_control() || c.is_whitespace()) => url,

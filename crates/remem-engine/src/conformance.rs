@@ -1,23 +1,33 @@
 //! What the test endpoints for conformance checks write and read. Nothing here has an effect on a
 //! host without them.
 
+mod decisions;
+mod ticks;
+
+pub use decisions::Gated;
+
 use crate::archive::Kept;
 use crate::caller::Caller;
 use crate::commitments::{Changed, CommitmentInfo};
 use crate::engine::Engine;
 use crate::error::EngineError;
+use crate::jobs::{Trigger, WorkError, WorkReport};
+use crate::passes::distill::PLANTED;
 use crate::registry::{self, Mode};
 use remem_core::commitment::State;
+use remem_core::redact::SecretValue;
 use remem_core::sabotage;
 use remem_core::{
     Batch, Draft, EntryId, EventBody, Facets, Origin, Permission, RecordKind, Rejection, Seq,
-    TenantId, Timestamp,
+    ShapePolicy, TenantId, Timestamp,
 };
 use remem_store::{Filter, Page, ReadAt, StoreError, Tie};
 use serde_json::Value;
 use std::time::Duration;
 
-/// Entries in a check's memory, at most.
+/// A word that speaks of a canary is one if it is as long as this.
+const CANARY_CHARS_MIN: usize = 12;
+/// Entries that a check's memory may hold.
 const ENTRIES_MAX: u32 = 1_000;
 /// Creation time of planted entries: the same at every call, so that what is made from them is the
 /// same.
@@ -42,32 +52,57 @@ impl Engine {
         Ok(self.stats(caller, memory_ref, None).await?.entries)
     }
 
-    /// Writes these texts as entries whose ids are digests of them, redacted as if the canary
-    /// secret were registered. With `only`, all other entries of the memory are deleted.
+    /// Refuses on a host without seams.
+    fn only_with_seams(&self) -> Result<(), EngineError> {
+        if self.parts.seams {
+            return Ok(());
+        }
+        Err(EngineError::NotFound("path"))
+    }
+
+    /// A tenant that only checks use, which no key reaches.
+    async fn sandbox(&self, name: &str) -> Result<TenantId, EngineError> {
+        let tenant = TenantId::parse(&format!("conformance:{name}"))
+            .ok_or(Rejection::MalformedName { field: "tenant" })?;
+        if self.parts.directory.tenant(&tenant).await?.is_none() {
+            self.ensure_tenant(tenant.clone(), ShapePolicy::default())
+                .await?;
+        }
+        Ok(tenant)
+    }
+
+    /// Writes these texts as if the canary were registered, and every canary that they hold. Answers
+    /// how the names of their entries begin: the same texts always have the same names, and other
+    /// texts have others, since a name that was taken once stays taken.
     pub async fn plant(
         &self,
         caller: &Caller,
         memory_ref: &str,
         texts: &[String],
-        only: bool,
-    ) -> Result<(), EngineError> {
+    ) -> Result<String, EngineError> {
         caller.require(Permission::MemoryWrite)?;
-        if !self.parts.seams {
-            return Err(EngineError::NotFound("path"));
-        }
+        self.only_with_seams()?;
         let scope = caller.scope_to_write(memory_ref)?;
         let now = self.now_for(caller.tenant()).await?;
         let policy = self.policy_of(caller);
         let rules = self.rules(caller.tenant()).await?;
-        let rules = self.parts.secrets.with(&rules, &self.parts.test_secrets);
+        let mut secrets = self.parts.test_secrets.clone();
+        let own = canaries(texts);
+        let own = own
+            .iter()
+            .map(|value| SecretValue::new(crate::CANARY_SECRET, value));
+        sabotage!("a-planted-canary-is-stored-in-clear", secrets.extend(own));
+        let rules = self.parts.secrets.with(&rules, &secrets);
+        let mut digest = blake3::Hasher::new();
+        for text in texts {
+            digest.update(&(text.len() as u64).to_le_bytes());
+            digest.update(text.as_bytes());
+        }
+        let set = format!("planted_{}_", &digest.finalize().to_hex()[..16]);
         let mut batch = Batch::new(scope.tenant.clone(), now).by(caller.principal().clone());
-        let mut names = Vec::new();
         for (n, text) in texts.iter().enumerate() {
-            let name = format!(
-                "planted_{n:04}_{}",
-                &blake3::hash(text.as_bytes()).to_hex()[..16]
-            );
-            let id = EntryId::parse(&name).ok_or(Rejection::MalformedName { field: "id" })?;
+            let id = EntryId::parse(&format!("{set}{n:04}"))
+                .ok_or(Rejection::MalformedName { field: "id" })?;
             let origin = Origin {
                 id: id.clone(),
                 created_at: Some(PLANTED_AT.plus_ms(n as i64)),
@@ -82,28 +117,32 @@ impl Engine {
                 ..Draft::default()
             };
             batch = batch.put(id, rules.admission(&policy, now).admit(&scope, draft)?);
-            names.push(name);
-        }
-        if only {
-            let page = Page {
-                limit: ENTRIES_MAX,
-                after: None,
-            };
-            for entry in self
-                .parts
-                .store
-                .list(&scope, &Filter::default(), &page, &ReadAt::Now(now))
-                .await?
-            {
-                if !names.iter().any(|name| name == entry.id.as_str())
-                    && !entry.tags.iter().any(|tag| tag == "source:distillation")
-                {
-                    batch = batch.delete(scope.memory_ref.clone(), entry.id);
-                }
-            }
         }
         self.parts.store.commit(batch).await?;
-        Ok(())
+        Ok(set)
+    }
+
+    /// Distills what was planted under names that begin so, and nothing else of the memory.
+    pub async fn distill_planted(
+        &self,
+        caller: &Caller,
+        memory_ref: &str,
+        set: &str,
+        token_budget: Option<u64>,
+    ) -> Result<WorkReport, WorkError> {
+        let memory_ref = caller
+            .memory_ref(memory_ref)
+            .ok_or(Rejection::MalformedName { field: "memoryRef" })?;
+        let pass = registry::find("distill").ok_or(EngineError::NotFound("pass"))?;
+        let budget = token_budget.map(|budget| ("tokenBudget".to_owned(), Value::from(budget)));
+        let options = budget.into_iter().collect();
+        let tenant = caller.tenant();
+        let trigger = Trigger::OnDemand;
+        let mut job = self
+            .new_job(tenant, pass, Some(memory_ref), options, trigger)
+            .await?;
+        job.options.insert(PLANTED.to_owned(), Value::from(set));
+        self.carry_out(tenant, pass, job).await
     }
 
     /// Whether a text occurs in a memory's entries or archives.
@@ -141,7 +180,22 @@ impl Engine {
     }
 }
 
-/// The result of a rehearsal: a commitment that was seen to fire.
+/// Words of texts that a check means to be secrets, as the protocol's own do: it plants them and
+/// looks for them afterwards.
+#[must_use]
+pub fn canaries(texts: &[String]) -> Vec<String> {
+    let is_between = |c: char| !c.is_ascii_alphanumeric() && !"-_.".contains(c);
+    let is_canary = |word: &&str| {
+        word.len() >= CANARY_CHARS_MIN && word.to_ascii_lowercase().contains("canary")
+    };
+    let words = texts
+        .iter()
+        .flat_map(|text| text.split(is_between))
+        .map(|word| word.trim_matches('.'));
+    words.filter(is_canary).map(str::to_owned).collect()
+}
+
+/// A commitment that a check saw fire.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Rehearsed {
     /// The payload of the event that it fired.
@@ -171,9 +225,7 @@ impl Engine {
             "seams-of-what-stands-are-open-to-all",
             caller.require(Permission::MemoryAdmin)?
         );
-        if !self.parts.seams {
-            return Err(EngineError::NotFound("path"));
-        }
+        self.only_with_seams()?;
         let by_time = match condition {
             "time" => true,
             "predicate" => false,

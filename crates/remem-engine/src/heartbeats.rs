@@ -461,8 +461,8 @@ impl Engine {
 pub struct Tick {
     /// How it ended: `ok`, `timeout` or `error`.
     pub status: &'static str,
-    /// Whether the statement changed between true and false.
-    pub changed: bool,
+    /// The value of the statement before and now, if it changed.
+    pub change: Option<(PredicateState, PredicateState)>,
     /// Number of runs that were started because of it.
     pub runs: u64,
 }
@@ -539,6 +539,10 @@ impl Engine {
             Ok(holds)
         };
         let result = self.in_time(evaluation).await;
+        let from = PredicateState {
+            holds: heartbeat.holds,
+        };
+        let to = PredicateState { holds: Some(holds) };
         if result.is_ok() {
             heartbeat.observed = Some(digest);
         }
@@ -553,7 +557,7 @@ impl Engine {
         }
         Ok(Tick {
             status: beat.status,
-            changed: beat.changed,
+            change: beat.changed.then_some((from, to)),
             runs,
         })
     }

@@ -437,7 +437,8 @@ impl Engine {
     /// The failures of background work in this process.
     #[must_use]
     pub fn failing(&self) -> Failing {
-        self.passes.failing(self.now())
+        let damaged = self.parts.store.damaged_tenants();
+        self.passes.failing(self.now(), &damaged)
     }
 
     /// Verifies every tenant's data against its hashes; for the host's operator.

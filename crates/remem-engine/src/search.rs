@@ -12,7 +12,8 @@ use remem_core::recall::{
 };
 use remem_core::sabotage;
 use remem_core::{
-    Embedding, Entry, EntryId, ModelId, Permission, Query, Rejection, Revision, Scope, Timestamp,
+    Embedding, Entry, EntryId, ModelId, Permission, Query, Rejection, Revision, Scope, TenantId,
+    Timestamp,
 };
 use remem_store::{Around, Filter, Found, Probe, ReadAt};
 
@@ -189,7 +190,9 @@ impl Engine {
         let query = Query::parse(&request.query, &self.parts.policy)?;
         let at = as_of(self.read_at(caller, request.at_least).await?, request.as_of);
         let scope = caller.scope(memory_ref);
-        let vector = self.direction(caller, scope.as_ref(), &request).await?;
+        let vector = self
+            .direction(caller.tenant(), scope.as_ref(), &request)
+            .await?;
         let mode = match request.mode {
             Mode::Hybrid if vector.is_none() => Mode::Lexical,
             mode => mode,
@@ -233,11 +236,44 @@ impl Engine {
         Ok(searched)
     }
 
-    /// The vector of the query, if the mode needs one. The model may be a remote service: the query
-    /// is redacted before it is sent.
+    /// Names of the entries that a run may read and that answer the query, best first, as the run
+    /// sees them.
+    pub(crate) async fn search_at(
+        &self,
+        scope: Scope,
+        query: &str,
+        at: ReadAt,
+    ) -> Result<Vec<EntryId>, EngineError> {
+        let terms = Query::parse(query, &self.parts.policy)?.terms().to_vec();
+        let request = SearchRequest {
+            query: query.to_owned(),
+            time: TimeUse::Ignore,
+            ..SearchRequest::default()
+        };
+        let vector = self
+            .direction(&scope.tenant, Some(&scope), &request)
+            .await?;
+        let limit = self.parts.policy.search_limit(Some(0)) as usize;
+        let searching = Searching {
+            engine: self,
+            scope,
+            request: &request,
+            terms,
+            vector,
+            when: None,
+            at,
+            limit,
+        };
+        let ranking = searching.rank(&request.filter).await?;
+        let best = ranking.hits.into_iter().map(|(entry, ..)| entry.id);
+        Ok(best.collect())
+    }
+
+    /// The query as a direction, if it is to be found by one. The embedder may be somebody else's:
+    /// it is sent what the rules leave.
     async fn direction(
         &self,
-        caller: &Caller,
+        tenant: &TenantId,
         scope: Option<&Scope>,
         request: &SearchRequest,
     ) -> Result<Option<(ModelId, Embedding)>, EngineError> {
@@ -248,20 +284,20 @@ impl Engine {
                 Ok(None)
             };
         }
-        let Some(embedder) = self.serving(caller.tenant()).await? else {
+        let Some(embedder) = self.serving(tenant).await? else {
             return if request.mode == Mode::Semantic {
                 Err(EngineError::NoEmbedder)
             } else {
                 Ok(None)
             };
         };
-        let rules = self.rules(caller.tenant()).await?;
-        let shapes = self.policy_for(caller.tenant()).await?.shapes;
+        let rules = self.rules(tenant).await?;
+        let shapes = self.policy_for(tenant).await?.shapes;
         let text = sabotage!(
             "a-query-is-sent-as-it-was-typed",
             self.parts
                 .cpu
-                .run(caller.tenant(), cpu::of_text(&request.query), || rules
+                .run(tenant, cpu::of_text(&request.query), || rules
                     .redactor()
                     .clean_derived(&request.query, shapes))
                 .await?

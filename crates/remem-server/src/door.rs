@@ -222,7 +222,7 @@ pub fn problem(error: EngineError) -> Problem {
         }
         EngineError::Store(damaged @ (StoreError::Damaged(_) | StoreError::DamagedRows(_))) => {
             tracing::error!(cause = %damaged, "see `remem doctor`");
-            Problem::Internal
+            Problem::StorageDamaged
         }
     }
 }

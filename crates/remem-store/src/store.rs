@@ -315,7 +315,13 @@ pub trait Store: Send + Sync {
     /// node the work arose. Only a hint.
     fn wake(&self) -> watch::Receiver<u64>;
 
-    /// Returns the optional features of this store.
+    /// Tenants of which this process has seen that their stored data is damaged, or cannot be
+    /// opened. A restart or a check that finds nothing takes them off the list.
+    fn damaged_tenants(&self) -> Vec<TenantId> {
+        Vec::new()
+    }
+
+    /// What this store can do.
     fn features(&self) -> StoreFeatures;
 
     /// Applies a batch: all of it or nothing, durable when this returns `Ok`, together with its

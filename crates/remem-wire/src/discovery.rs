@@ -11,7 +11,9 @@ use remem_core::proposal::Kind;
 use serde_json::{Map, Value, json};
 
 /// Version of OpenWOP in the form of its documents: major and minor number.
-const PROTOCOL_VERSION: &str = "1.0";
+pub const PROTOCOL_VERSION: &str = "1.0";
+/// Versions of OpenWOP that this host serves.
+pub const PROTOCOL_VERSIONS: [&str; 1] = [PROTOCOL_VERSION];
 /// Version of the execution model in which a run reads what its parent could read when it began the
 /// run.
 const EXECUTION_MODEL: u32 = 2;
@@ -29,6 +31,8 @@ pub fn document(
     let families = families(capabilities, policy, fixtures, activation);
     let mut document = json!({
         "protocolVersion": PROTOCOL_VERSION,
+        "protocolVersions": PROTOCOL_VERSIONS,
+        "preferredVersion": PROTOCOL_VERSION,
         "supportedEnvelopes": [],
         "schemaVersions": {},
         "supportedTransports": ["rest"],

@@ -1,6 +1,7 @@
 //! Errors on the wire: one envelope, and one table of codes. No other file maps a problem to an
 //! HTTP status.
 
+use crate::discovery::PROTOCOL_VERSIONS;
 use remem_core::permission::UnknownPermission;
 use remem_core::sabotage;
 use remem_core::{Permission, Rejection, Trust, objects};
@@ -55,8 +56,10 @@ pub enum Problem {
     },
     /// The query string is not of the right shape.
     MalformedQuery { hint: String },
-    /// A part of the path is not of the right shape.
-    MalformedPath { hint: String },
+    /// The client asks for another major version of the protocol than the path has.
+    VersionMismatch,
+    /// The client asks for a major version of the protocol that this host does not serve.
+    VersionUnsupported,
     /// A key is asked for with a scope that this host does not know.
     UnknownScope,
     /// The body is larger than the host accepts.
@@ -81,7 +84,9 @@ pub enum Problem {
     /// The named resource does not exist, or belongs to another caller: both get the same answer,
     /// byte for byte.
     NotFound(&'static str),
-    /// The webhook does not exist, or belongs to another tenant.
+    /// The request names another tenant than the key's.
+    ForeignTenant,
+    /// No such webhook, or not the caller's.
     NoWebhook,
     /// The path does not support the request's method.
     MethodNotAllowed,
@@ -146,6 +151,8 @@ pub enum Problem {
     Full,
     /// The storage cannot be used at the moment.
     Unavailable,
+    /// Stored data of the tenant is damaged.
+    StorageDamaged,
     /// Passes fail for every tenant.
     PassesFail,
     /// The host is stopping and takes no more requests.
@@ -156,6 +163,13 @@ pub enum Problem {
 
 const UNAVAILABLE: &str = "the storage is unavailable; a write may or may not have been applied, \
      retry it with the same Idempotency-Key";
+const DAMAGED: &str =
+    "stored data of this tenant is damaged; the operator finds it with `remem doctor`";
+const FOREIGN_TENANT: &str = "this key belongs to another tenant than tenantId; leave tenantId out";
+const VERSION_MISMATCH: &str =
+    "OpenWOP-Version names another major version than the path; details name what is served";
+const VERSION_UNSUPPORTED: &str =
+    "this host does not serve the major version in OpenWOP-Version; details name what it serves";
 const PASSES_FAIL: &str = "passes fail for every tenant; see the log";
 
 struct Row {
@@ -237,11 +251,19 @@ impl Problem {
             Problem::Rejected(Rejection::IdempotencyMismatch) => {
                 row(409, "idempotency_key_mismatch", &self.text())
             }
+            Problem::Rejected(rejection @ Rejection::UrlRefused { .. }) => {
+                row(400, rejection.code(), &self.text())
+            }
             Problem::Rejected(rejection) => row(422, rejection.code(), &self.text()),
             Problem::MalformedBody { .. }
             | Problem::MalformedQuery { .. }
             | Problem::MalformedPath { .. }
             | Problem::MalformedHost => row(400, "validation_error", &self.text()),
+            Problem::VersionMismatch => row(400, "protocol_version_mismatch", VERSION_MISMATCH),
+            Problem::VersionUnsupported => {
+                row(406, "protocol_version_unsupported", VERSION_UNSUPPORTED)
+            }
+            Problem::ForeignTenant => row(403, "forbidden", FOREIGN_TENANT),
             Problem::UnknownScope => row(422, "validation_error", &UnknownPermission.to_string()),
             Problem::BodyTooLarge { .. } => row(
                 413,
@@ -375,6 +397,7 @@ impl Problem {
                 30,
             ),
             Problem::Unavailable => later(503, "unavailable", UNAVAILABLE, 1),
+            Problem::StorageDamaged => later(503, "storage_damaged", DAMAGED, 30),
             Problem::PassesFail => later(503, "passes_failing", PASSES_FAIL, 1),
             Problem::Stopping => later(503, "stopping", "the host is shutting down", 1),
             Problem::Internal => row(
@@ -426,6 +449,10 @@ impl Problem {
             Problem::Rejected(Rejection::ShadowsRule { rule }) => json!({"ruleId": rule.as_str()}),
             Problem::Rejected(rejection) => json!({"field": rejection.field()?}),
             Problem::UnknownScope => json!({"field": "scopes"}),
+            Problem::ForeignTenant => json!({"field": "tenantId"}),
+            Problem::VersionMismatch | Problem::VersionUnsupported => {
+                json!({"protocolVersions": PROTOCOL_VERSIONS})
+            }
             Problem::MalformedBody { pointer, .. } => json!({"pointer": pointer.as_ref()?}),
             Problem::BodyTooLarge { limit } | Problem::FileTooLarge { limit } => {
                 json!({"limit": limit, "unit": "bytes"})

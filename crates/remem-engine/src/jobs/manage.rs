@@ -431,9 +431,19 @@ impl Engine {
         let job = self
             .new_job(tenant, pass, memory_ref.cloned(), options, trigger)
             .await?;
-        let lease = self.wait_for_lease(pass, tenant).await?;
-        let result = carry::work_now(self, pass, tenant, &lease, job).await;
-        self.release(tenant, &lease.fence).await;
+        self.carry_out(tenant, pass, job).await
+    }
+
+    /// Runs a job in this process and waits for its end.
+    pub(crate) async fn carry_out(
+        &self,
+        tenant: &TenantId,
+        pass: &'static Pass,
+        job: JobInfo,
+    ) -> Result<WorkReport, WorkError> {
+        let held = self.wait_for_lease(pass, tenant).await?;
+        let result = carry::work_now(self, pass, tenant, &held, job).await;
+        self.release(tenant, &held.fence).await;
         result
     }
 

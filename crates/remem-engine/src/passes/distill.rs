@@ -25,7 +25,10 @@ use std::collections::HashSet;
 /// Tag of entries made by a distillation, which are not sources of the next one unless the job says
 /// `recursive`.
 const MADE: &str = "source:distillation";
-/// How often a conflicting commit is retried: another process may write the index at the same time.
+/// Set by conformance checks alone: how the names of the entries begin that are distilled. It is no
+/// option of the pass, so that no caller can set it.
+pub(crate) const PLANTED: &str = "planted";
+/// Somebody else may write the index at the same time.
 const TRIES: u32 = 8;
 /// Ids listed in the event, at most; with more sources the event lists none.
 const NAMES_MAX: usize = 100;
@@ -123,8 +126,10 @@ async fn once(
 async fn sources(engine: &Engine, job: &Job<'_>) -> Result<(Vec<Entry>, u64), WorkError> {
     let since = since(engine, job).await?;
     let recursive = job.flag("recursive");
+    let planted = job.word(PLANTED);
     let wanted = |entry: &Entry| {
-        (recursive || !entry.tags.iter().any(|tag| tag == MADE))
+        planted.is_none_or(|set| entry.id.as_str().starts_with(set))
+            && (recursive || !entry.tags.iter().any(|tag| tag == MADE))
             && since.is_none_or(|from| entry.created_at.0 > from)
     };
     let now = ReadAt::Now(engine.now_for(job.tenant()).await?);

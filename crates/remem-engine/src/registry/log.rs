@@ -105,8 +105,9 @@ impl PassLog {
     }
 
     /// The failures as of now. If the host has only one tenant, its failures do not count as
-    /// failures of all tenants: one tenant alone proves nothing about the host.
-    pub(crate) fn failing(&self, now: Timestamp) -> Failing {
+    /// failures of all tenants: one tenant alone proves nothing about the host. `damaged` are the
+    /// tenants whose stored data the store found to be damaged.
+    pub(crate) fn failing(&self, now: Timestamp, damaged: &[TenantId]) -> Failing {
         let age_ms = |at: &Timestamp| now.0.saturating_sub(at.0);
         let blind = self.blind.lock().unwrap_or_else(PoisonError::into_inner);
         let ended = self.ended.lock().unwrap_or_else(PoisonError::into_inner);
@@ -116,7 +117,8 @@ impl PassLog {
             fresh.len() > 1 && fresh.iter().all(|ended| ended.is_failed)
         };
         let failed = ended.values().flatten().filter(|(_, of)| of.is_failed);
-        let tenants: BTreeSet<&TenantId> = failed.map(|(tenant, _)| tenant).collect();
+        let failed = failed.map(|(tenant, _)| tenant);
+        let tenants: BTreeSet<&TenantId> = failed.chain(damaged).collect();
         Failing {
             tenants: tenants.len(),
             everywhere: sabotage!(
@@ -216,21 +218,30 @@ mod tests {
             log.ended((pass, 5_000), &tenant(name), is_failed, at);
         };
         ended("purge", "a", true, now);
-        assert_eq!(log.failing(now), failing(1, false), "the only one");
+        assert_eq!(log.failing(now, &[]), failing(1, false), "the only one");
         ended("purge", "b", false, now);
         ended("sweep", "a", true, now);
-        assert_eq!(log.failing(now), failing(1, false));
+        assert_eq!(log.failing(now, &[]), failing(1, false));
         ended("purge", "b", true, now);
-        assert_eq!(log.failing(now), failing(2, true));
-        assert_eq!(log.failing(now.plus_ms(FRESH_MS + 1)), failing(2, false));
+        assert_eq!(log.failing(now, &[]), failing(2, true));
+        assert_eq!(
+            log.failing(now.plus_ms(FRESH_MS + 1), &[]),
+            failing(2, false)
+        );
         for pass in ["purge", "sweep"] {
             ended(pass, "a", false, now);
         }
-        assert_eq!(log.failing(now), failing(1, false));
+        assert_eq!(log.failing(now, &[]), failing(1, false));
         log.looked("sweep", false, now);
-        assert_eq!(log.failing(now), failing(1, true));
+        assert_eq!(log.failing(now, &[]), failing(1, true));
         log.looked("sweep", true, now);
-        assert_eq!(log.failing(now), failing(1, false));
+        assert_eq!(log.failing(now, &[]), failing(1, false));
+        let damaged = [tenant("b"), tenant("c")];
+        assert_eq!(
+            log.failing(now, &damaged),
+            failing(2, false),
+            "one fails for both reasons"
+        );
     }
 
     #[test]

@@ -121,6 +121,14 @@ async fn budgeted(execution: &mut Live<'_>, node: &Node) -> Result<(), Halt> {
     let now = execution.now().await?;
     let args = list_args(node);
     let budget = args.token_budget.unwrap_or(800);
+    let by_meaning = live
+        .engine
+        .capabilities()
+        .provides("memory.search.semantic");
+    if by_meaning {
+        let earlier = now.plus_ms(-1_000);
+        live.write(&memory_ref, note(RELEVANT), earlier).await?;
+    }
     let size = |share: u64| "word ".repeat(usize::try_from(budget / share + 1).unwrap_or(1));
     for n in 0..6 {
         execution
@@ -166,6 +174,36 @@ async fn budgeted(execution: &mut Live<'_>, node: &Node) -> Result<(), Halt> {
     execution.set("overBudgetEntryOmitted", omitted);
     execution.set("redactedContentSample", sample["content"].clone());
     execution.set("crossTenantBudgetedProbe", foreign);
+    if by_meaning {
+        orders(execution, &memory_ref).await?;
+    }
+    Ok(())
+}
+
+/// What answers `QUESTION` best; it is the oldest entry of the run.
+const RELEVANT: &str = "The lighthouse keeper trims the lamp at dusk.";
+const QUESTION: &str = "Who trims the lamp of the lighthouse?";
+/// Entries that the run has written by now.
+const WRITTEN: u32 = 9;
+
+/// The run's entries by time, and by how well they answer a question.
+async fn orders(execution: &mut Live<'_>, memory_ref: &str) -> Result<(), Halt> {
+    let newest = ListArgs {
+        limit: Some(WRITTEN),
+        ..ListArgs::default()
+    };
+    let entries = execution.list(memory_ref, &newest).await?;
+    let recency: Vec<Value> = entries.iter().map(|entry| entry["id"].clone()).collect();
+    let mut relevance = execution.ranked(memory_ref, QUESTION).await?;
+    relevance.retain(|id| recency.contains(id));
+    let rest: Vec<Value> = recency
+        .iter()
+        .filter(|id| !relevance.contains(id))
+        .cloned()
+        .collect();
+    relevance.extend(rest);
+    execution.set("recencyOrder", recency);
+    execution.set("relevanceOrder", relevance);
     Ok(())
 }
 

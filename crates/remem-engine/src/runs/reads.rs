@@ -45,7 +45,28 @@ impl Live<'_> {
         self.record(request, answer).await
     }
 
-    /// Reads a workspace file in its version at the start of the run, or null.
+    /// Names of entries of a memory, those first that answer a query best.
+    pub async fn ranked(&mut self, memory_ref: &str, query: &str) -> Result<Vec<Value>, Halt> {
+        let asked = json!({"op": "search", "memoryRef": memory_ref, "query": query});
+        let answer = match self.recall(&asked).await? {
+            Some(answer) => answer,
+            None => self.ranked_now(memory_ref, query).await?,
+        };
+        let answer = self.record(asked, answer).await?;
+        Ok(answer.as_array().cloned().unwrap_or_default())
+    }
+
+    async fn ranked_now(&self, memory_ref: &str, query: &str) -> Result<Value, Halt> {
+        let Some(scope) = self.scope(memory_ref) else {
+            return Ok(json!([]));
+        };
+        let at = self.read_at(self.now().await?);
+        let found = self.engine.search_at(scope, query, at).await?;
+        let names = found.iter().map(|id| json!(id.as_str()));
+        Ok(names.collect())
+    }
+
+    /// A workspace file as it was when the run began, or null.
     pub async fn file(&mut self, path: &str) -> Result<Value, Halt> {
         let request = json!({"op": "file", "path": path});
         let answer = match self.recall(&request).await? {

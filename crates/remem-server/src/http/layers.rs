@@ -1,7 +1,7 @@
 //! The middleware that every request passes: it measures, logs the route (never the path or the
 //! body), sets the deadline, and turns panics into error responses.
 
-use super::render;
+use super::{render, version};
 use axum::Router;
 use axum::extract::{MatchedPath, Request, State};
 use axum::http::{Method, Version, header};
@@ -26,6 +26,7 @@ pub(super) fn wrap(router: Router, limit: Duration) -> Router {
     // `route_layer`, and the guard against panics outside.
     router
         .layer(from_fn_with_state(limit, set_deadline))
+        .layer(from_fn(version::negotiate))
         .layer(from_fn(observe))
         .layer(CatchPanicLayer::custom(panicked))
 }

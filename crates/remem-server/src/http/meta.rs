@@ -77,7 +77,7 @@ impl Documents {
 
 /// Returns the capabilities of this host as an OpenWOP discovery document.
 #[utoipa::path(get, path = "/.well-known/openwop", tag = "host", security(()),
-    responses((status = 200, body = Object), (status = 304)))]
+    responses((status = 200, body = Object), (status = 304), (status = 406, body = remem_wire::ErrorBody)))]
 pub(super) async fn discovery(State(app): State<App>, headers: HeaderMap) -> Response {
     app.documents.discovery.answer(&headers)
 }

@@ -26,6 +26,7 @@ mod seams;
 mod secrets;
 mod stream;
 mod tenants;
+mod version;
 mod webhooks;
 mod workflows;
 mod workshop;
@@ -236,7 +237,10 @@ fn workshop_routes(router: OpenApiRouter<App>) -> OpenApiRouter<App> {
 /// Adds the endpoints of proposals, their artifacts and traces, and automations.
 fn proposal_routes(router: OpenApiRouter<App>) -> OpenApiRouter<App> {
     router
-        .routes(routes!(proposals::list_proposals))
+        .routes(routes!(
+            proposals::list_proposals,
+            proposals::submit_proposal
+        ))
         .routes(routes!(
             proposals::get_proposal,
             proposals::revise_proposal,
@@ -244,7 +248,6 @@ fn proposal_routes(router: OpenApiRouter<App>) -> OpenApiRouter<App> {
         ))
         .routes(routes!(proposals::apply_proposal))
         .routes(routes!(proposals::reject_proposal))
-        .routes(routes!(proposals::submit_proposal))
         .routes(routes!(proposals::list_revisions))
         .routes(routes!(proposals::get_gate))
         .routes(routes!(proposals::approve_proposal))
@@ -267,6 +270,7 @@ pub fn router(app: App) -> Router {
     if app.engine.has_seams() {
         routes = routes
             .merge(seams::routes())
+            .merge(proposals::seams())
             .merge(seam_passes::routes())
             .merge(seam_standing::routes());
     }

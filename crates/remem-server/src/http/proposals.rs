@@ -1,18 +1,39 @@
-//! Endpoints of proposals: the protocol's own paths, and the extensions of this host: submitting,
-//! revisions, gates, installed artifacts and traces.
+//! Endpoints of proposals: reading, revising, deciding, submitting, gates, installed artifacts and
+//! traces. The protocol's checks find a part of them under the test seams.
 
 use super::extract::{IdempotencyKey, JsonBody, OptionalBody, Params, Ref};
-use super::{Answer, json};
+use super::{Answer, App, json};
 use crate::door::{Decided, EngineDoor, ReviewDoor};
+use axum::Router;
 use axum::http::{HeaderValue, StatusCode};
+use axum::routing::{get, post};
 use remem_wire::ErrorBody;
 use remem_wire::proposal::{
     InstalledArtifacts, Proposal, ProposalDecision, ProposalGate, ProposalList, ProposalOverride,
     ProposalPatch, ProposalRevisions, ProposalSubmit, ProposalsQuery, TraceCreate, TraceCreated,
 };
 
+/// The paths at which the protocol's conformance checks look for proposals. They lead to the same
+/// handlers, and like every seam they are mounted only by `--enable-test-seams`.
+pub(super) fn seams() -> Router<App> {
+    let one = get(get_proposal)
+        .patch(revise_proposal)
+        .delete(archive_proposal);
+    Router::new()
+        .route("/v1/host/sample/proposals", get(list_proposals))
+        .route("/v1/host/sample/proposals/{proposalId}", one)
+        .route(
+            "/v1/host/sample/proposals/{proposalId}/apply",
+            post(apply_proposal),
+        )
+        .route(
+            "/v1/host/sample/proposals/{proposalId}/reject",
+            post(reject_proposal),
+        )
+}
+
 /// Lists proposals, oldest first.
-#[utoipa::path(get, path = "/v1/host/sample/proposals", tag = "proposals", params(ProposalsQuery), responses((status = 200, body = ProposalList)))]
+#[utoipa::path(get, path = "/v1/host/remembrancer/proposals", tag = "proposals", params(ProposalsQuery), responses((status = 200, body = ProposalList)))]
 pub(super) async fn list_proposals(
     api: EngineDoor,
     Params(query): Params<ProposalsQuery>,
@@ -21,14 +42,14 @@ pub(super) async fn list_proposals(
 }
 
 /// Returns one proposal with the artifact of its newest revision.
-#[utoipa::path(get, path = "/v1/host/sample/proposals/{proposalId}", tag = "proposals", params(("proposalId" = String, Path)),
+#[utoipa::path(get, path = "/v1/host/remembrancer/proposals/{proposalId}", tag = "proposals", params(("proposalId" = String, Path)),
     responses((status = 200, body = Proposal), (status = 404, body = ErrorBody)))]
 pub(super) async fn get_proposal(api: EngineDoor, Ref(id): Ref) -> Answer {
     json(StatusCode::OK, &api.proposal(&id).await?)
 }
 
 /// Adds a revision to a proposal. The new revision has no effect and no approvals yet.
-#[utoipa::path(patch, path = "/v1/host/sample/proposals/{proposalId}", tag = "proposals", params(("proposalId" = String, Path)),
+#[utoipa::path(patch, path = "/v1/host/remembrancer/proposals/{proposalId}", tag = "proposals", params(("proposalId" = String, Path)),
     request_body = ProposalPatch, responses((status = 200, body = Proposal), (status = 409, body = ErrorBody)))]
 pub(super) async fn revise_proposal(
     api: EngineDoor,
@@ -39,7 +60,7 @@ pub(super) async fn revise_proposal(
 }
 
 /// Archives a proposal that was not applied.
-#[utoipa::path(delete, path = "/v1/host/sample/proposals/{proposalId}", tag = "proposals", params(("proposalId" = String, Path)),
+#[utoipa::path(delete, path = "/v1/host/remembrancer/proposals/{proposalId}", tag = "proposals", params(("proposalId" = String, Path)),
     responses((status = 200, body = Proposal), (status = 404, body = ErrorBody), (status = 409, body = ErrorBody)))]
 pub(super) async fn archive_proposal(api: EngineDoor, Ref(id): Ref) -> Answer {
     json(StatusCode::OK, &api.archive_proposal(&id).await?)
@@ -59,7 +80,7 @@ fn decision_response(decision: &Decided) -> Answer {
 
 /// Applies a proposal: installs its newest revision, byte for byte. Where that takes approvals,
 /// this opens the gate and counts as the caller's own approval.
-#[utoipa::path(post, path = "/v1/host/sample/proposals/{proposalId}/apply", tag = "proposals", params(("proposalId" = String, Path)),
+#[utoipa::path(post, path = "/v1/host/remembrancer/proposals/{proposalId}/apply", tag = "proposals", params(("proposalId" = String, Path)),
     request_body = ProposalDecision,
     responses((status = 200, body = Proposal), (status = 202, body = Proposal, description = "It waits for approvals"),
         (status = 409, body = ErrorBody), (status = 422, body = ErrorBody)))]
@@ -72,7 +93,7 @@ pub(super) async fn apply_proposal(
 }
 
 /// Rejects a proposal for good.
-#[utoipa::path(post, path = "/v1/host/sample/proposals/{proposalId}/reject", tag = "proposals", params(("proposalId" = String, Path)),
+#[utoipa::path(post, path = "/v1/host/remembrancer/proposals/{proposalId}/reject", tag = "proposals", params(("proposalId" = String, Path)),
     responses((status = 200, body = Proposal), (status = 404, body = ErrorBody), (status = 409, body = ErrorBody)))]
 pub(super) async fn reject_proposal(api: EngineDoor, Ref(id): Ref) -> Answer {
     json(StatusCode::OK, &api.reject_proposal(&id).await?)

@@ -10,6 +10,7 @@ use axum::response::IntoResponse;
 use axum::routing::post;
 use remem_core::sabotage;
 use remem_core::{Permission, Rejection};
+use remem_engine::conformance::canaries;
 use remem_engine::jobs::{Trigger, WorkError, WorkReport};
 use remem_wire::{Failure, Problem};
 use serde::Deserialize;
@@ -56,11 +57,15 @@ async fn run(
             Trigger::OnDemand,
         )
         .await;
-    done.map_err(|error| match error {
+    done.map_err(refused)
+}
+
+fn refused(error: WorkError) -> Failure {
+    match error {
         WorkError::Refused { code, details } => Problem::WorkRefused { code, details }.into(),
         WorkError::Failed(error) => fail(error),
         WorkError::Stopped(_) => Problem::Busy.into(),
-    })
+    }
 }
 
 fn text<'a>(map: &'a Map<String, Value>, name: &str) -> &'a str {
@@ -138,7 +143,7 @@ async fn consolidate(api: EngineDoor, JsonBody(body): JsonBody<Consolidate>) -> 
             ));
         }
         api.engine
-            .plant(&api.caller, &body.memory_ref, &texts, false)
+            .plant(&api.caller, &body.memory_ref, &texts)
             .await
             .map_err(fail)?;
     }
@@ -203,14 +208,22 @@ async fn distill(api: EngineDoor, JsonBody(body): JsonBody<Distill>) -> Answer {
         ));
     }
     texts.sort(); // the same sources in another order are the same sources
-    api.engine
-        .plant(&api.caller, &body.memory_ref, &texts, true)
+    let (engine, caller) = (&api.engine, &api.caller);
+    let set = engine
+        .plant(caller, &body.memory_ref, &texts)
         .await
         .map_err(fail)?;
-    let options = body
-        .token_budget
-        .map_or(value!({}), |budget| value!({"tokenBudget": budget}));
-    let report = run(&api, "distill", &body.memory_ref, options).await?;
+    let report = engine
+        .distill_planted(caller, &body.memory_ref, &set, body.token_budget)
+        .await
+        .map_err(refused)?;
+    let mut leaked = false;
+    for canary in canaries(&texts).iter().chain([&canary]) {
+        leaked |= engine
+            .shows(caller, &body.memory_ref, canary)
+            .await
+            .map_err(fail)?;
+    }
     let detail = &report.detail;
     let updated = body.index_emitted != Some(false);
     let event = value!({
@@ -220,7 +233,7 @@ async fn distill(api: EngineDoor, JsonBody(body): JsonBody<Distill>) -> Answer {
     });
     let mut answer = value!({
         "event": event, "archiveChecksum": text(detail, "archive"), "indexUpdated": updated,
-        "secretLeaked": api.engine.shows(&api.caller, &body.memory_ref, &canary).await.map_err(fail)?,
+        "secretLeaked": leaked,
     });
     if updated {
         answer["indexFile"] = value!("MEMORY-INDEX.json");

@@ -7,6 +7,8 @@ use crate::door::{EngineDoor, fail};
 use axum::Router;
 use axum::http::StatusCode;
 use axum::routing::post;
+use remem_core::Rejection;
+use remem_wire::Problem;
 use serde::Deserialize;
 use serde_json::{Value, json as value};
 
@@ -14,6 +16,9 @@ pub(super) fn routes() -> Router<App> {
     Router::new()
         .route("/v1/host/sample/commitment/fire", post(fire))
         .route("/v1/host/sample/heartbeat/tick", post(tick))
+        .route("/v1/host/sample/scheduling/tick", post(schedule))
+        .route("/v1/host/sample/authorization/decide", post(decide))
+        .route("/v1/host/sample/governance/approval-gate", post(gate))
 }
 
 #[derive(Deserialize)]
@@ -64,9 +69,77 @@ async fn tick(api: EngineDoor, JsonBody(body): JsonBody<Tick>) -> Answer {
         )
         .await
         .map_err(fail)?;
-    let evaluated = value!({"heartbeatId": id, "status": done.status, "changed": done.changed});
+    let changed = done.change.is_some();
+    let evaluated = value!({"heartbeatId": id, "status": done.status, "changed": changed});
+    let changes: Vec<Value> = done
+        .change
+        .iter()
+        .map(|(from, to)| value!({"heartbeatId": id, "from": from, "to": to}))
+        .collect();
     json(
         StatusCode::OK,
-        &value!({"evaluated": evaluated, "stateChanged": done.changed, "enqueuedRuns": done.runs}),
+        &value!({"evaluated": [evaluated], "stateChanged": changes, "enqueuedRuns": done.runs}),
+    )
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Schedule {
+    scenario: String,
+    missed_ticks: Option<u32>,
+}
+
+/// Lets one tick of a schedule pass, or several before anybody looks.
+async fn schedule(door: EngineDoor, JsonBody(body): JsonBody<Schedule>) -> Answer {
+    let ticks = match body.scenario.as_str() {
+        "single-tick" => 1,
+        "missed-window" => body.missed_ticks.unwrap_or(2),
+        _ => {
+            let rule = "must be single-tick or missed-window";
+            let field = "scenario";
+            return Err(Problem::Rejected(Rejection::Invalid { field, rule }).into());
+        }
+    };
+    let fired = door
+        .engine
+        .rehearse_ticks(&door.caller, ticks)
+        .await
+        .map_err(fail)?;
+    json(StatusCode::OK, &value!({"runsFired": fired}))
+}
+
+#[derive(Deserialize)]
+struct Decide {
+    principal: String,
+    action: String,
+}
+
+/// Whether a principal of the caller's tenant may do something. No key is given a right for one
+/// resource alone, so which one it is makes no difference.
+async fn decide(door: EngineDoor, JsonBody(body): JsonBody<Decide>) -> Answer {
+    let allowed = door
+        .engine
+        .rehearse_decision(&door.caller, &body.principal, &body.action)
+        .await
+        .map_err(fail)?;
+    json(StatusCode::OK, &value!({"allowed": allowed}))
+}
+
+#[derive(Deserialize)]
+struct Gate {
+    scenario: String,
+}
+
+/// What an approval gate answers.
+async fn gate(door: EngineDoor, JsonBody(body): JsonBody<Gate>) -> Answer {
+    let gated = door
+        .engine
+        .rehearse_gate(&door.caller, &body.scenario)
+        .await
+        .map_err(fail)?;
+    let event = value!({"type": gated.kind, "payload": gated.payload});
+    json(
+        StatusCode::OK,
+        &value!({"released": gated.released, "event": event}),
     )
 }

@@ -5,7 +5,7 @@ use super::extract::{IdempotencyKey, JsonBody, Params, Ref, RefAndId};
 use super::{Answer, json, written};
 use crate::door::{EngineDoor, Written, fail};
 use axum::http::StatusCode;
-use remem_core::Seq;
+use remem_core::{Seq, sabotage};
 use remem_engine::webhook::{DeadLetter, NewWebhook, Webhook};
 use remem_wire::time::Instant;
 use remem_wire::webhook::{
@@ -63,11 +63,20 @@ fn dead_letter_info(letter: DeadLetter) -> DeadLetterInfo {
     }
 }
 
-/// Registers a webhook: from now on the run events of the caller's tenant are posted to it. Only
-/// this answer shows the secret.
+/// Whether a request names a tenant that is not the key's.
+fn names_another(api: &EngineDoor, tenant: Option<&str>) -> bool {
+    sabotage!(
+        "webhooks-are-registered-for-other-tenants",
+        tenant.is_some_and(|tenant| tenant != api.caller.tenant().as_str()),
+        false
+    )
+}
+
+/// Register a webhook: it is posted the run events of the caller's tenant from now on. The secret
+/// is shown this once.
 #[utoipa::path(post, path = "/v1/webhooks", tag = "webhooks", params(("Idempotency-Key" = Option<String>, Header)),
     request_body = WebhookRegister,
-    responses((status = 201, body = WebhookCreated), (status = 400, body = ErrorBody), (status = 422, body = ErrorBody)))]
+    responses((status = 201, body = WebhookCreated), (status = 400, body = ErrorBody), (status = 403, body = ErrorBody), (status = 422, body = ErrorBody)))]
 pub(super) async fn register(
     api: EngineDoor,
     key: IdempotencyKey,
@@ -78,8 +87,14 @@ pub(super) async fn register(
         events,
         tags,
         secret,
-        tenant_id: _,
+        tenant_id,
     } = body;
+    if names_another(&door, tenant_id.as_deref()) {
+        door.caller
+            .require(remem_core::Permission::WebhooksManage)
+            .map_err(fail)?;
+        return Err(Problem::ForeignTenant.into());
+    }
     if events.is_empty() {
         api.caller
             .require(remem_core::Permission::WebhooksManage)
@@ -127,7 +142,12 @@ pub(super) async fn remove(
     Ref(id): Ref,
     Params(query): Params<WebhookRemoveQuery>,
 ) -> Answer {
-    let WebhookRemoveQuery { tenant_id: _ } = query;
+    if names_another(&api, query.tenant_id.as_deref()) {
+        api.caller
+            .require(remem_core::Permission::WebhooksManage)
+            .map_err(fail)?;
+        return Err(Problem::NoWebhook.into());
+    }
     let revision = api
         .engine
         .remove_webhook(&api.caller, &id)

@@ -127,6 +127,12 @@ fn body_rows() -> Vec<BadInputCase> {
         ),
         put("empty content", text(0), 422, "validation_error"),
         put(
+            "content of white space alone",
+            "{\"content\": \" \\t\\r\\n\\u00a0\\u3000\"}",
+            422,
+            "validation_error",
+        ),
+        put(
             "content over 65,536 bytes",
             text(65_537),
             422,
@@ -1610,8 +1616,8 @@ fn run_rows() -> Vec<BadInputCase> {
     ]
 }
 
-fn proposal_rows() -> Vec<BadInputCase> {
-    let sample = "/v1/host/sample/proposals";
+fn proposal_rows() -> Vec<Row> {
+    let sample = "/v1/host/remembrancer/proposals";
     let own = "/v1/host/remembrancer";
     let submit = |what: &'static str, body: serde_json::Value, status: u16| {
         row(
@@ -1774,32 +1780,41 @@ fn webhook_rows() -> Vec<BadInputCase> {
             "POST",
             "/v1/webhooks",
             hook(CANARY, "run.completed"),
-            422,
-            "validation_error",
+            400,
+            "webhook_url_rejected",
         ),
         row(
             "webhook over plain HTTP",
             "POST",
             "/v1/webhooks",
             hook("http://example.com/canary-c4n4ry", "run.completed"),
-            422,
-            "validation_error",
+            400,
+            "webhook_url_rejected",
         ),
         row(
             "webhook to this machine or a private network",
             "POST",
             "/v1/webhooks",
             hook("https://169.254.169.254/canary-c4n4ry", "run.completed"),
-            422,
-            "validation_error",
+            400,
+            "webhook_url_rejected",
         ),
         row(
             "webhook URL with a user",
             "POST",
             "/v1/webhooks",
             hook("https://canary-c4n4ry@example.com/", "run.completed"),
-            422,
-            "validation_error",
+            400,
+            "webhook_url_rejected",
+        ),
+        row(
+            "webhook for another tenant",
+            "POST",
+            "/v1/webhooks",
+            json!({"url": "https://example.com/", "events": ["run.completed"], "tenantId": CANARY})
+                .to_string(),
+            403,
+            "forbidden",
         ),
         row(
             "unknown webhook",

@@ -641,28 +641,38 @@ async fn a_tick_tells_of_changes_alone_and_ends_in_time() {
         assert_eq!(answer.status, StatusCode::OK, "{}", answer.json());
         answer.json()
     };
-    let reported = |changed: bool, runs: u64| json!({"evaluated": {"heartbeatId": "hb-1", "status": "ok", "changed": changed}, "stateChanged": changed, "enqueuedRuns": runs});
-    assert_eq!(tick(json!({"queue": 1}), 0).await, reported(true, 1));
+    let told = |change: Option<(Value, Value)>, runs: u64| {
+        let changed = change.is_some();
+        let change =
+            change.map(|(from, to)| json!({"heartbeatId": "hb-1", "from": from, "to": to}));
+        let changes: Vec<Value> = change.into_iter().collect();
+        let evaluated = json!({"heartbeatId": "hb-1", "status": "ok", "changed": changed});
+        json!({"evaluated": [evaluated], "stateChanged": changes, "enqueuedRuns": runs})
+    };
+    let first = Some((json!({}), json!({"holds": true})));
+    let on = Some((json!({"holds": false}), json!({"holds": true})));
+    let off = Some((json!({"holds": true}), json!({"holds": false})));
+    assert_eq!(tick(json!({"queue": 1}), 0).await, told(first, 1));
     assert_eq!(
         tick(json!({"queue": 1}), 0).await,
-        reported(false, 0),
+        told(None, 0),
         "an unchanged tick starts nothing"
     );
     let slow = tick(json!({"queue": 2}), 60_000).await;
     let timeout = json!({"heartbeatId": "hb-1", "status": "timeout", "changed": false});
     assert_eq!(
-        (&slow["evaluated"], &slow["enqueuedRuns"]),
-        (&timeout, &json!(0))
+        slow,
+        json!({"evaluated": [timeout], "stateChanged": [], "enqueuedRuns": 0})
     );
     assert_eq!(
         tick(json!({"queue": 1}), 0).await,
-        reported(false, 0),
+        told(None, 0),
         "what took too long changed nothing"
     );
-    assert_eq!(tick(json!({"queue": 2}), 0).await, reported(true, 0));
+    assert_eq!(tick(json!({"queue": 2}), 0).await, told(off, 0));
     assert_eq!(
         tick(json!({"queue": 3}), 0).await,
-        reported(true, 1),
+        told(on, 1),
         "and once more"
     );
 }

@@ -5,7 +5,7 @@ use remem_core::Permission;
 use remem_testkit::{TestResponse, TestServer};
 use serde_json::{Value, json};
 
-const PROPOSALS: &str = "/v1/host/sample/proposals";
+const PROPOSALS: &str = "/v1/host/remembrancer/proposals";
 const OWN: &str = "/v1/host/remembrancer";
 /// The protocol's closed shape.
 const FIELDS: [&str; 12] = [
@@ -555,6 +555,44 @@ async fn with_seams_there_is_always_a_draft_and_it_has_no_effect() {
         TestServer::new().await.get(PROPOSALS).await.json(),
         json!({"proposals": []}),
         "and none without seams"
+    );
+}
+
+#[tokio::test]
+async fn the_paths_of_checks_are_there_only_with_the_seams() {
+    const CHECKED: &str = "/v1/host/sample/proposals";
+    let plain = TestServer::new().await;
+    let checked = TestServer::with_seams().await;
+    for host in [&plain, &checked] {
+        let proposal = submit(host, template("Hello")).await;
+        let id = proposal["id"].as_str().unwrap();
+        assert_eq!(
+            host.get(&format!("{PROPOSALS}/{id}")).await.json(),
+            proposal
+        );
+        for (method, path) in [
+            ("GET", CHECKED.to_owned()),
+            ("GET", format!("{CHECKED}/{id}")),
+            ("PATCH", format!("{CHECKED}/{id}")),
+            ("POST", format!("{CHECKED}/{id}/apply")),
+            ("POST", format!("{CHECKED}/{id}/reject")),
+            ("DELETE", format!("{CHECKED}/{id}")),
+        ] {
+            let answer = host.call("key-of-a", method, &path, &[], "{}").await;
+            let there = answer.status != StatusCode::NOT_FOUND;
+            assert_eq!(there, host.engine.has_seams(), "{method} {path}");
+            if there && method == "GET" {
+                let same = host.get(&path.replace(CHECKED, PROPOSALS)).await;
+                assert_eq!(answer.json(), same.json(), "{path}");
+            }
+        }
+    }
+    let document = checked.get("/v1/openapi.json").await.json();
+    let paths = document["paths"].as_object().unwrap();
+    assert!(
+        paths
+            .keys()
+            .all(|path| !path.starts_with("/v1/host/sample"))
     );
 }
 

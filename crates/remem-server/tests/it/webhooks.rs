@@ -15,10 +15,39 @@ fn hook(url: &str) -> Value {
 }
 
 #[tokio::test]
+async fn a_registration_for_another_tenant_is_refused() {
+    let host = TestServer::new().await;
+    host.key("b", "key-of-b", &Permission::ALL).await;
+    let body = |tenant: &str| json!({"url": "https://example.com/hook", "events": ["run.completed"], "tenantId": tenant});
+    for foreign in ["b", "nobody-is-called-canary", "A", ""] {
+        let refused = register(&host, body(foreign)).await;
+        assert_eq!(
+            (refused.status.as_u16(), refused.code().as_str()),
+            (403, "forbidden"),
+            "{foreign}"
+        );
+        assert_eq!(refused.json()["details"], json!({"field": "tenantId"}));
+        assert!(!String::from_utf8(refused.bytes).unwrap().contains("canary"));
+    }
+    assert_eq!(host.get(LIST).await.json(), json!({"webhooks": []}));
+    let made = register(&host, body("a")).await;
+    assert_eq!(made.status, 201, "{}", made.json());
+    let id = made.json()["webhookId"].as_str().unwrap().to_owned();
+    let refused = host.delete(&format!("/v1/webhooks/{id}?tenantId=b")).await;
+    assert_eq!(
+        (refused.status.as_u16(), refused.code().as_str()),
+        (404, "subscription_not_found"),
+        "another tenant has no such webhook"
+    );
+    let gone = host.delete(&format!("/v1/webhooks/{id}?tenantId=a")).await;
+    assert_eq!(gone.status, 204);
+}
+
+#[tokio::test]
 async fn the_secret_is_shown_once() {
     let host = TestServer::new().await;
     let body = json!({"url": "https://example.com/hook", "events": ["run.completed", "run.completed", "approval.requested"],
-        "tags": ["prod"], "tenantId": "somebody-else"});
+        "tags": ["prod"], "tenantId": "a"});
     let made = register(&host, body).await;
     assert_eq!(made.status, 201, "{}", made.json());
     let made = made.json();

@@ -33,6 +33,7 @@ pub(crate) use connection::failed;
 pub use directory::SqliteDirectory;
 
 use async_trait::async_trait;
+use remem_core::sabotage;
 use remem_core::{
     Actor, Batch, Entry, EntryId, Event, Fence, MemoryRef, ModelId, Record, RecordKind, Revision,
     RuleId, RunId, Scope, Seq, Subject, TenantId, Timestamp, WorldId,
@@ -135,9 +136,18 @@ impl SqliteStore {
         let connections = self.connections;
         let name = id.clone();
         let wake = self.wake.clone();
-        let file =
-            blocking(move || TenantFile::open(&location, connections, name, due, wake)).await?;
-        Ok(self.insert(id, Arc::new(file)))
+        let known = due.clone();
+        let opened =
+            blocking(move || TenantFile::open(&location, connections, name, due, wake)).await;
+        let unusable = matches!(
+            opened,
+            Err(StoreError::Damaged(_) | StoreError::Unavailable(_))
+        );
+        sabotage!(
+            "nobody-is-told-of-a-damaged-file",
+            known.unopened.store(unusable, Ordering::Relaxed)
+        );
+        Ok(self.insert(id, Arc::new(opened?)))
     }
 
     /// The tenant's file if it is open; counts as a use.
@@ -704,6 +714,14 @@ impl Store for SqliteStore {
 
     fn wake(&self) -> watch::Receiver<u64> {
         self.wake.subscribe()
+    }
+
+    fn damaged_tenants(&self) -> Vec<TenantId> {
+        let due = self.due.lock().unwrap_or_else(PoisonError::into_inner);
+        due.iter()
+            .filter(|(_, due)| due.is_damaged())
+            .map(|(id, _)| id.clone())
+            .collect()
     }
 
     fn features(&self) -> StoreFeatures {

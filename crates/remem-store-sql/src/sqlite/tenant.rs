@@ -41,6 +41,10 @@ pub(super) struct Due {
     /// Text was erased since the journal was last truncated. True at first: the journal that an
     /// earlier process left behind may still hold text that it erased.
     pub scrub: AtomicBool,
+    /// The file could not be opened the last time that somebody tried.
+    pub unopened: AtomicBool,
+    /// Something in the file was found to be damaged since it was last checked.
+    pub damaged: AtomicBool,
 }
 
 impl Default for Due {
@@ -49,11 +53,29 @@ impl Default for Due {
             next_expiry: AtomicI64::new(i64::MAX),
             next_due: AtomicI64::new(i64::MAX),
             scrub: AtomicBool::new(true),
+            unopened: AtomicBool::new(false),
+            damaged: AtomicBool::new(false),
         }
     }
 }
 
 impl Due {
+    /// Whether somebody has to look at the tenant's file.
+    pub fn is_damaged(&self) -> bool {
+        self.unopened.load(Ordering::Relaxed) || self.damaged.load(Ordering::Relaxed)
+    }
+
+    /// Remembers it if stored data was found to be damaged.
+    fn note<T>(&self, done: Result<T, StoreError>) -> Result<T, StoreError> {
+        if let Err(StoreError::Damaged(_) | StoreError::DamagedRows(_)) = &done {
+            sabotage!(
+                "nobody-is-told-of-a-damaged-file",
+                self.damaged.store(true, Ordering::Relaxed)
+            );
+        }
+        done
+    }
+
     pub fn is_due(&self, work: StoreWork, at: Timestamp) -> bool {
         match work {
             StoreWork::Purge => {
@@ -142,20 +164,27 @@ impl TenantFile {
     }
 
     pub async fn commit(&self, batch: Batch) -> Result<Committed, StoreError> {
-        self.group.commit(batch).await
+        self.state.due.note(self.group.commit(batch).await)
     }
 
     pub async fn scrub(&self, keys_before: Timestamp, compact: bool) -> Result<(), StoreError> {
-        self.group
-            .run(Work::Scrub {
-                keys_before,
-                compact,
-            })
-            .await
+        let scrub = Work::Scrub {
+            keys_before,
+            compact,
+        };
+        self.state.due.note(self.group.run(scrub).await)
     }
 
     /// Checks the file on a separate connection, so that writers continue meanwhile.
     pub async fn verify(&self) -> Result<u64, StoreError> {
+        let done = self.state.due.note(self.verified().await);
+        if done.is_ok() {
+            self.state.due.damaged.store(false, Ordering::Relaxed);
+        }
+        done
+    }
+
+    async fn verified(&self) -> Result<u64, StoreError> {
         let tenant = self.state.tenant.clone();
         let Some(readers) = &self.readers else {
             return self.write(move |db| verify::tenant(db, &tenant)).await;
@@ -174,7 +203,7 @@ impl TenantFile {
         T: Send + 'static,
         F: FnOnce(&Connection) -> Result<T, StoreError> + Send + 'static,
     {
-        self.group.call(work).await
+        self.state.due.note(self.group.call(work).await)
     }
 
     pub fn watch(&self) -> watch::Receiver<Revision> {
@@ -199,7 +228,7 @@ impl TenantFile {
             .map_err(|e| StoreError::Unavailable(Box::new(e)))?;
         let idle = readers.idle.clone();
         let path = readers.path.clone();
-        blocking(move || {
+        let answer = blocking(move || {
             let _permit = permit;
             let idle_connection = idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
             let db = match idle_connection {
@@ -213,6 +242,7 @@ impl TenantFile {
             }
             result
         })
-        .await
+        .await;
+        self.state.due.note(answer)
     }
 }

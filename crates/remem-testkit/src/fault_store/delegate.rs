@@ -324,6 +324,9 @@ impl Store for FaultStore {
     fn wake(&self) -> watch::Receiver<u64> {
         self.inner.wake()
     }
+    fn damaged_tenants(&self) -> Vec<TenantId> {
+        self.inner.damaged_tenants()
+    }
     fn features(&self) -> StoreFeatures {
         self.inner.features()
     }

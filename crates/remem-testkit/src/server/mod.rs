@@ -117,7 +117,25 @@ impl TestServer {
         .await
     }
 
-    /// Starts one with a model that makes vectors, and the features that follow.
+    /// With the seams and a model that makes vectors.
+    pub async fn with_seams_and_embedder(embedder: Arc<dyn Embedder>) -> TestServer {
+        let facts = Facts {
+            semantic: true,
+            ..FACTS
+        };
+        TestServer::build(
+            TestEnv::new().await,
+            Setup {
+                seams: true,
+                facts,
+                embedder: Some(embedder),
+                ..Setup::default()
+            },
+        )
+        .await
+    }
+
+    /// With a model that makes vectors, and what the facts then say.
     pub async fn with_embedder(embedder: Arc<dyn Embedder>) -> TestServer {
         let facts = Facts {
             semantic: true,
@@ -211,7 +229,9 @@ impl TestServer {
             policy: setup.policy,
             secrets: Secrets::new(&key, secrets),
             vault: setup.vault,
-            test_secrets: vec![SecretValue::new(remem_engine::TEST_SECRET, CANARY)],
+            test_secrets: [remem_engine::TEST_SECRET, remem_engine::CANARY_SECRET]
+                .map(|id| SecretValue::new(id, CANARY))
+                .to_vec(),
             capabilities: Capabilities::compute(setup.facts),
             workflows: if setup.seams {
                 vec![workflow(NOOP)]

@@ -14,8 +14,8 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 
 /// Returns the path of a proposal, which OpenWOP defines.
-fn proposal_path(id: &str) -> String {
-    format!("/v1/host/sample/proposals/{}", segment(id))
+fn own(id: &str) -> String {
+    format!("/v1/host/remembrancer/proposals/{}", segment(id))
 }
 
 impl HttpDoor {
@@ -46,7 +46,7 @@ impl HttpDoor {
 #[async_trait]
 impl ReviewDoor for HttpDoor {
     async fn proposals(&self, query: ProposalsQuery) -> Result<ProposalList, Failure> {
-        self.read("/v1/host/sample/proposals".to_owned(), &query)
+        self.read("/v1/host/remembrancer/proposals".to_owned(), &query)
             .await
     }
     async fn proposal(&self, id: &str) -> Result<Proposal, Failure> {

@@ -172,7 +172,7 @@ def webhooks():
     same(client.webhooks_register(request, idempotency_key=f"hook-{nonce}"), made, "once")
     client.webhooks_unregister(made.subscriptionId, tenant_id="default")
     refused(404, "subscription_not_found", client.webhooks_unregister, made.subscriptionId, tenant_id="default")
-    refused(422, "validation_error", client.webhooks_register, RegisterWebhookRequest(url=f"http://localhost/{SECRET}", events=["run.completed"]))
+    refused(400, "webhook_url_rejected", client.webhooks_register, RegisterWebhookRequest(url=f"http://localhost/{SECRET}", events=["run.completed"]))
 
 
 def absent():

@@ -22,7 +22,9 @@ TOLD = {
 # Events that stand outside of any run have schemas of their own.
 APART = {"heartbeat.evaluated": "heartbeat-evaluated", "heartbeat.stateChanged": "heartbeat-state-changed"}
 # What a seam answers like something that the host's document describes.
-LIKE = {"/v1/memory/": "EntryList", "/v1/host/sample/identity/owned-run": "RunSnapshot"}
+LIKE = {"/v1/memory/": "EntryList", "/v1/host/sample/proposals/": "Proposal", "/v1/host/sample/proposals": "ProposalList", "/v1/host/sample/identity/owned-run": "RunSnapshot"}
+# Where the host's document describes what the public schema of a proposal is for.
+PROPOSALS = [f"/v1/host/remembrancer/proposals{rest}" for rest in ("", "/{proposalId}", "/{proposalId}/apply", "/{proposalId}/reject")]
 # Variables of runs that hold memory entries.
 ENTRIES = ("memoryReadback", "memoryList", "ownerProbe", "budgetedEntries", "crossTenantProbe", "crossTenantBudgetedProbe", "recalled")
 formats = FormatChecker(formats=())
@@ -136,7 +138,7 @@ class Documents:
             yield of("workspace-file", body)
         elif template == "/v1/host/workspace/files":
             yield from (of("workspace-file", {**file, "content": ""}) for file in body["files"])
-        elif template.startswith("/v1/host/sample/proposals"):
+        elif template.startswith("/v1/host/sample/proposals") or template in PROPOSALS:
             yield from (of("proposal", proposal) for proposal in body.get("proposals", [body]))
         elif template == "/v1/workflows/{workflowId}" and "triggers" in body:
             yield of("workflow-definition", body)
@@ -151,7 +153,10 @@ class Documents:
         elif template in TOLD:
             yield from self.payload(TOLD[template], body["event"])
         elif template == "/v1/host/sample/heartbeat/tick":
-            yield from self.payload("heartbeat.evaluated", body["evaluated"])
+            for told in body["evaluated"]:
+                yield from self.payload("heartbeat.evaluated", told)
+            for told in body["stateChanged"]:
+                yield from self.payload("heartbeat.stateChanged", told)
 
     def payload(self, kind, payload):
         """The public schema of what an event of a kind carries, if there is one."""

@@ -21,7 +21,15 @@ SEAMS = [
     ("GET", "/v1/host/sample/identity/owned-run", None),
     ("POST", "/v1/host/sample/identity/cross-workspace-read", {}),
     ("POST", "/v1/host/sample/heartbeat/tick", {"heartbeatId": "h", "observedState": {}}),
+    ("POST", "/v1/host/sample/scheduling/tick", {"scenario": "single-tick"}),
+    ("POST", "/v1/host/sample/authorization/decide", {"principal": "nobody", "action": "runs:cancel", "resource": "r"}),
+    ("POST", "/v1/host/sample/governance/approval-gate", {"scenario": "unauthorized-grant"}),
     ("GET", "/v1/host/sample/test/runs/r/events", None),
+    ("GET", "/v1/host/sample/proposals", None),
+    ("GET", "/v1/host/sample/proposals/p", None),
+    ("DELETE", "/v1/host/sample/proposals/p", None),
+    ("POST", "/v1/host/sample/proposals/p/apply", {}),
+    ("POST", "/v1/host/sample/proposals/p/reject", {}),
 ]
 
 

@@ -75,9 +75,11 @@ def horizon(stage):
 
 def tick(stage, state, **more):
     answer = stage.host.post(TICK, {"heartbeatId": f"hb-{stage.nonce}", "observedState": state, **more}).is_(200)
-    same(answer["evaluated"]["heartbeatId"], f"hb-{stage.nonce}", "which heartbeat")
-    same(answer["stateChanged"], answer["evaluated"]["changed"], "both say the same")
-    return answer["evaluated"]["status"], answer["stateChanged"], answer["enqueuedRuns"]
+    [evaluated] = answer["evaluated"]
+    same(evaluated["heartbeatId"], f"hb-{stage.nonce}", "which heartbeat")
+    same(len(answer["stateChanged"]), int(evaluated["changed"]), "both say the same")
+    check(all(change["from"] != change["to"] for change in answer["stateChanged"]), f"a change is one: {answer}")
+    return evaluated["status"], evaluated["changed"], answer["enqueuedRuns"]
 
 
 @scenario("heartbeat-transitions")
