@@ -184,10 +184,10 @@ async fn is_told(engine: &Engine, is_failed: bool) -> bool {
 }
 
 async fn activate(engine: &Engine, (pass, round_ms): (&'static Pass, i64), tenant: &TenantId) {
-    let done = engine.try_worthy(pass, tenant).await;
-    if is_told(engine, done.is_err()).await {
+    let result = engine.try_worthy(pass, tenant).await;
+    if is_told(engine, result.is_err()).await {
         let now = engine.now();
-        let is_failed = done.is_err();
+        let is_failed = result.is_err();
         engine
             .passes
             .ended((pass.name, round_ms), tenant, is_failed, now);

@@ -104,7 +104,7 @@ impl Database {
         database
     }
 
-    /// Puts the schema of a kept dump into an empty one, owned as `remem migrate` would have it.
+    /// Restores a kept dump into this empty database, with the owners that `remem migrate` sets.
     pub async fn restore(&self, dump: &str) {
         let name = &self.name;
         let roles = format!(
@@ -119,7 +119,7 @@ impl Database {
         admin.batch_execute(&dump).await.unwrap();
     }
 
-    /// A store over it, as the application.
+    /// Opens a store on the database as the application's role.
     pub async fn open(&self) -> PostgresStore {
         PostgresStore::open(self.options(8)).await.unwrap()
     }

@@ -60,6 +60,8 @@ pub enum Problem {
     VersionMismatch,
     /// The client asks for a major version of the protocol that this host does not serve.
     VersionUnsupported,
+    /// A part of the path is not of the right shape.
+    MalformedPath { hint: String },
     /// A key is asked for with a scope that this host does not know.
     UnknownScope,
     /// The body is larger than the host accepts.

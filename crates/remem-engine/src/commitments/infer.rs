@@ -200,9 +200,9 @@ impl Engine {
         (admission, promises): (&Admission<'_>, Vec<(String, Commitment)>),
         mut batch: Batch,
     ) -> Result<(Batch, u64), EngineError> {
-        let mut armed = 0;
+        let mut added = 0;
         for (id, mut commitment) in promises {
-            let missed = Timestamp(admission.now.0.saturating_sub(LATE_MS_MAX));
+            let oldest_late = Timestamp(admission.now.0.saturating_sub(LATE_MS_MAX));
             let past = |at: i64| {
                 at <= sabotage!(
                     "what-is-read-late-is-silent",

@@ -61,8 +61,8 @@ pub async fn worth(engine: &Engine, tenant: &TenantId) -> Result<bool, EngineErr
         return Ok(true);
     }
     let entries = written(engine, tenant, &events).await?;
-    let stated = entries.iter().any(|told| !told.states.is_empty());
-    Ok(stated && has_commitments(engine, tenant).await? || promised(&entries) > 0)
+    let has_facts = entries.iter().any(|logged| !logged.states.is_empty());
+    Ok(has_facts && has_commitments(engine, tenant).await? || promised(&entries) > 0)
 }
 
 /// Whether the tenant has any commitment.
@@ -146,17 +146,19 @@ async fn rules(engine: &Engine, tenant: &TenantId, entries: &[Told]) -> Result<R
 }
 
 /// As much of a page as can be done in one step, and the place where that ends. What is stated
-/// after something was promised may be what was waited for: it is told once the promise is armed.
+/// after something was promised may be what was waited for: it is logged once the promise is armed.
 fn in_order(mut entries: Vec<Told>, last: Seq) -> (Vec<Told>, Seq) {
-    let mut awaited = false;
+    let mut has_condition = false;
     for n in 0..entries.len() {
-        let told = &entries[n];
-        if sabotage!("a-fact-of-the-same-page-is-lost", awaited, false) && !told.states.is_empty() {
-            let before = Seq(told.seq.0 - 1);
+        let logged = &entries[n];
+        if sabotage!("a-fact-of-the-same-page-is-lost", has_condition, false)
+            && !logged.states.is_empty()
+        {
+            let before = Seq(logged.seq.0 - 1);
             entries.truncate(n);
             return (entries, before);
         }
-        awaited |= told
+        has_condition |= logged
             .promises
             .iter()
             .any(|(_, commitment)| commitment.condition() == "predicate");
@@ -164,15 +166,15 @@ fn in_order(mut entries: Vec<Told>, last: Seq) -> (Vec<Told>, Seq) {
     (entries, last)
 }
 
-/// Reads the texts, in turns at the processor.
+/// Reads the facts and promises of the texts, each in its turn at the processor.
 async fn read(
     engine: &Engine,
     tenant: &TenantId,
     entries: Vec<Told>,
 ) -> Result<Vec<Told>, EngineError> {
     let rules = rules(engine, tenant, &entries).await?;
-    let look = |told: Told| {
-        let entry = &told.entry;
+    let look = |logged: Told| {
+        let entry = &logged.entry;
         let promises = rules
             .get(entry.memory_ref.as_str())
             .map_or_else(Vec::new, |rules| engine.promises_of(tenant, entry, rules));
@@ -180,14 +182,14 @@ async fn read(
         Ok::<_, EngineError>(Told {
             states,
             promises,
-            ..told
+            ..logged
         })
     };
-    let bytes = |told: &Told| cpu::of_entry(&told.entry);
+    let bytes = |logged: &Told| cpu::of_entry(&logged.entry);
     engine.cpu().each(tenant, entries, bytes, look).await
 }
 
-/// What an entry states, as far as somebody vouches for it.
+/// The facts that a trusted entry states; none if the entry is not trusted.
 fn states(entry: &Entry) -> Vec<String> {
     if sabotage!("what-nobody-vouches-for-is-a-fact", is_trusted(entry), true) {
         infer::assertions(&entry.content)
@@ -196,8 +198,8 @@ fn states(entry: &Entry) -> Vec<String> {
     }
 }
 
-/// The entries that these events tell of, as far as they are still there and no run wrote them,
-/// with what is read in them.
+/// Reads the entries that these events are about, except those that are gone and those that a run
+/// wrote, with their facts and promises.
 async fn written(
     engine: &Engine,
     tenant: &TenantId,
@@ -241,7 +243,7 @@ async fn written(
 }
 
 fn promised(entries: &[Told]) -> u64 {
-    let found = entries.iter().map(|told| told.promises.len());
+    let found = entries.iter().map(|logged| logged.promises.len());
     found.sum::<usize>() as u64
 }
 
@@ -258,16 +260,17 @@ async fn arm(
     let now: Timestamp = engine.now_for(tenant).await?;
     let admission = rules.admission(&policy, now);
     let mut batch = Batch::new(tenant.clone(), now).fenced(fence);
-    let mut armed = 0;
-    for told in entries {
-        let found;
-        (batch, found) = engine
-            .arm_from(
-                tenant,
-                (&told.entry, told.at),
-                (&admission, told.promises),
-                batch,
-            )
+    let mut created = 0;
+    for Told {
+        entry,
+        at,
+        promises,
+        ..
+    } in entries
+    {
+        let added;
+        (batch, added) = engine
+            .arm_from(tenant, (&entry, at), (&admission, promises), batch)
             .await?;
         created += added;
     }
@@ -294,9 +297,9 @@ async fn tell(engine: &Engine, tenant: &TenantId, entries: &[Told]) -> Result<()
     if entries.is_empty() || !has_commitments(engine, tenant).await? {
         return Ok(());
     }
-    for told in entries {
-        for key in &told.states {
-            let memory_ref = &told.entry.memory_ref;
+    for logged in entries {
+        for key in &logged.states {
+            let memory_ref = &logged.entry.memory_ref;
             engine.tell(tenant, memory_ref, key.clone(), true).await?;
         }
     }

@@ -121,13 +121,15 @@ async fn budgeted(execution: &mut Live<'_>, node: &Node) -> Result<(), Halt> {
     let now = execution.now().await?;
     let args = list_args(node);
     let budget = args.token_budget.unwrap_or(800);
-    let by_meaning = live
+    let by_meaning = execution
         .engine
         .capabilities()
         .provides("memory.search.semantic");
     if by_meaning {
         let earlier = now.plus_ms(-1_000);
-        live.write(&memory_ref, note(RELEVANT), earlier).await?;
+        execution
+            .write(&memory_ref, note(RELEVANT), earlier)
+            .await?;
     }
     let size = |share: u64| "word ".repeat(usize::try_from(budget / share + 1).unwrap_or(1));
     for n in 0..6 {

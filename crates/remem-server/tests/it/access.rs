@@ -312,7 +312,7 @@ fn calls_about_webhooks() -> Vec<EndpointCase> {
     ]
 }
 
-fn calls_about_proposals() -> Vec<Call> {
+fn calls_about_proposals() -> Vec<EndpointCase> {
     let sample = "/v1/host/remembrancer/proposals";
     let own = "/v1/host/remembrancer";
     let submit = r#"{"kind": "automation", "artifact": {}}"#;

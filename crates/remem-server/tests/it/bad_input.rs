@@ -1616,7 +1616,7 @@ fn run_rows() -> Vec<BadInputCase> {
     ]
 }
 
-fn proposal_rows() -> Vec<Row> {
+fn proposal_rows() -> Vec<BadInputCase> {
     let sample = "/v1/host/remembrancer/proposals";
     let own = "/v1/host/remembrancer";
     let submit = |what: &'static str, body: serde_json::Value, status: u16| {

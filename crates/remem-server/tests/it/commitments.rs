@@ -641,7 +641,7 @@ async fn a_tick_tells_of_changes_alone_and_ends_in_time() {
         assert_eq!(answer.status, StatusCode::OK, "{}", answer.json());
         answer.json()
     };
-    let told = |change: Option<(Value, Value)>, runs: u64| {
+    let reported = |change: Option<(Value, Value)>, runs: u64| {
         let changed = change.is_some();
         let change =
             change.map(|(from, to)| json!({"heartbeatId": "hb-1", "from": from, "to": to}));
@@ -652,10 +652,10 @@ async fn a_tick_tells_of_changes_alone_and_ends_in_time() {
     let first = Some((json!({}), json!({"holds": true})));
     let on = Some((json!({"holds": false}), json!({"holds": true})));
     let off = Some((json!({"holds": true}), json!({"holds": false})));
-    assert_eq!(tick(json!({"queue": 1}), 0).await, told(first, 1));
+    assert_eq!(tick(json!({"queue": 1}), 0).await, reported(first, 1));
     assert_eq!(
         tick(json!({"queue": 1}), 0).await,
-        told(None, 0),
+        reported(None, 0),
         "an unchanged tick starts nothing"
     );
     let slow = tick(json!({"queue": 2}), 60_000).await;
@@ -666,13 +666,13 @@ async fn a_tick_tells_of_changes_alone_and_ends_in_time() {
     );
     assert_eq!(
         tick(json!({"queue": 1}), 0).await,
-        told(None, 0),
+        reported(None, 0),
         "what took too long changed nothing"
     );
-    assert_eq!(tick(json!({"queue": 2}), 0).await, told(off, 0));
+    assert_eq!(tick(json!({"queue": 2}), 0).await, reported(off, 0));
     assert_eq!(
         tick(json!({"queue": 3}), 0).await,
-        told(on, 1),
+        reported(on, 1),
         "and once more"
     );
 }

@@ -74,20 +74,20 @@ thread_local! {
     static SAID: RefCell<(String, Trigrams)> = RefCell::default();
 }
 
-/// Asks about the trigrams of a text. A statement asks about the same one for every rule of a
-/// world, so they are worked out once and not a thousand times.
-fn trigrams<T>(
-    given: &Context<'_>,
-    argument: usize,
-    ask: impl FnOnce(&Trigrams) -> T,
-) -> Result<T> {
-    let text = given.get_raw(argument).as_str().map_err(|_| unreadable())?;
-    SAID.with_borrow_mut(|(known, said)| {
-        if sabotage!("a-text-is-taken-apart-for-every-rule", known != text, true) {
+/// Calls `ask` with the trigrams of the text in an argument. A statement needs those of the same
+/// text for every rule of a world, so they are computed once and not a thousand times.
+fn trigrams<T>(args: &Context<'_>, argument: usize, ask: impl FnOnce(&Trigrams) -> T) -> Result<T> {
+    let text = args.get_raw(argument).as_str().map_err(|_| unreadable())?;
+    SAID.with_borrow_mut(|(cached_text, computed)| {
+        if sabotage!(
+            "a-text-is-taken-apart-for-every-rule",
+            cached_text != text,
+            true
+        ) {
             #[cfg(test)]
             tests::TAKEN_APART.set(tests::TAKEN_APART.get() + 1);
-            *said = Trigrams::of(text);
-            text.clone_into(known);
+            *computed = Trigrams::of(text);
+            text.clone_into(cached_text);
         }
         Ok(ask(computed))
     })
@@ -100,7 +100,7 @@ mod tests {
     use std::cell::Cell;
 
     thread_local! {
-        /// How often a text was.
+        /// How often the trigrams of a text were computed on this thread.
         pub(super) static TAKEN_APART: Cell<u64> = const { Cell::new(0) };
     }
 

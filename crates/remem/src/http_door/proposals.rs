@@ -14,7 +14,7 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 
 /// Returns the path of a proposal, which OpenWOP defines.
-fn own(id: &str) -> String {
+fn proposal_path(id: &str) -> String {
     format!("/v1/host/remembrancer/proposals/{}", segment(id))
 }
 
