@@ -124,6 +124,7 @@ async fn examine_engine(engine: &Arc<Engine>) -> Vec<Finding> {
     findings.push(examine_keys(engine).await);
     findings.push(examine_unhashed(engine).await);
     findings.push(examine_vault(engine).await);
+    findings.push(examine_passes(engine).await);
     findings.push(examine_tokens(engine).await);
     let behind = engine.clock_behind_ms();
     findings.push(finding(
@@ -295,9 +296,38 @@ async fn examine_vault(engine: &Arc<Engine>) -> Finding {
     }
 }
 
+/// Tenants for which passes fail, each pass with its reason: `/ready` and `/metrics` only count
+/// them.
+async fn examine_passes(engine: &Arc<Engine>) -> Finding {
+    let found = match engine.passes_that_fail().await {
+        Ok(found) => found,
+        Err(error) => return finding("passes", false, error.to_string()),
+    };
+    let told = found.iter().take(FAILING_TOLD_MAX).map(|(tenant, passes)| {
+        let passes = passes
+            .iter()
+            .map(|(pass, error)| format!("{pass} ({error})"));
+        format!("{tenant}: {}", passes.collect::<Vec<_>>().join(", "))
+    });
+    let count = found.len();
+    let told = told.collect::<Vec<_>>();
+    match told.as_slice() {
+        [] => finding("passes", true, "each can be done for every tenant"),
+        told => finding(
+            "passes",
+            false,
+            format!("some fail for {count} tenants: {}", told.join("; ")),
+        ),
+    }
+}
+
+/// Tenants whose failing passes are named.
+const FAILING_TOLD_MAX: usize = 20;
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use remem_engine::{Parts, VaultKey};
     use remem_testkit::TestEnv;
 
     const DAY_S: i64 = 86_400;
@@ -321,5 +351,30 @@ mod tests {
         assert!(ahead.detail.contains("ahead by "), "{}", ahead.detail);
         let gauge = "\nremem_tenants_ahead 1\n";
         assert!(metrics.render().contains(gauge), "{}", metrics.render());
+    }
+
+    #[tokio::test]
+    async fn tenants_whose_passes_fail_are_named() {
+        let env = TestEnv::sqlite();
+        let host = env.host_of("broken").await;
+        host.secret("one", "a-value-of-the-vault").await;
+        env.host_of("sound").await;
+        let passes = async |engine: Engine| {
+            let findings = examine_engine(&Arc::new(engine)).await;
+            let found = findings.into_iter().find(|f| f.check == "passes");
+            found.unwrap()
+        };
+        let found = passes(Engine::new(env.parts())).await;
+        assert!(found.ok, "{}", found.detail);
+        let other = Parts {
+            vault: Some(VaultKey::new([8; 32])),
+            ..env.parts()
+        };
+        let found = passes(Engine::new(other)).await;
+        assert!(!found.ok);
+        let told = "some fail for 1 tenants: broken: ";
+        assert!(found.detail.starts_with(told), "{}", found.detail);
+        assert!(found.detail.contains("rescan ("), "{}", found.detail);
+        assert!(!found.detail.contains("sound"), "{}", found.detail);
     }
 }
