@@ -5,8 +5,8 @@ use super::actions::{list_args, needed_memory};
 use super::live::{Halt, Live};
 use super::reads::ListArgs;
 use crate::tokens::O200k;
-use remem_core::Draft;
 use remem_core::workflow::Node;
+use remem_core::{Draft, EntryId};
 use serde_json::{Value, json};
 
 /// Executes the probe with this name.
@@ -125,11 +125,11 @@ async fn budgeted(execution: &mut Live<'_>, node: &Node) -> Result<(), Halt> {
         .engine
         .capabilities()
         .provides("memory.search.semantic");
+    let mut written = Vec::new();
     if by_meaning {
-        let earlier = now.plus_ms(-1_000);
-        execution
-            .write(&memory_ref, note(RELEVANT), earlier)
-            .await?;
+        for (text, _) in ANSWERS {
+            written.push(execution.write(&memory_ref, note(text), now).await?);
+        }
     }
     let size = |share: u64| "word ".repeat(usize::try_from(budget / share + 1).unwrap_or(1));
     for n in 0..6 {
@@ -177,26 +177,46 @@ async fn budgeted(execution: &mut Live<'_>, node: &Node) -> Result<(), Halt> {
     execution.set("redactedContentSample", sample["content"].clone());
     execution.set("crossTenantBudgetedProbe", foreign);
     if by_meaning {
-        orders(execution, &memory_ref).await?;
+        orders(execution, &memory_ref, &written).await?;
     }
     Ok(())
 }
 
-/// What answers `QUESTION` best; it is the oldest entry of the run.
-const RELEVANT: &str = "The lighthouse keeper trims the lamp at dusk.";
-const QUESTION: &str = "Who trims the lamp of the lighthouse?";
-/// Entries that the run has written by now.
-const WRITTEN: u32 = 9;
+/// Two entries of the run, each with a question that it answers best.
+const ANSWERS: [(&str, &str); 2] = [
+    (
+        "The lighthouse keeper trims the lamp at dusk.",
+        "Who trims the lamp of the lighthouse?",
+    ),
+    (
+        "The ferry to the island leaves from the northern pier.",
+        "From which pier does the ferry leave?",
+    ),
+];
+/// Entries that are listed: twice what the run has written by now, since another run may write at
+/// the same time.
+const LISTED: u32 = 20;
 
-/// The run's entries by time, and by how well they answer a question.
-async fn orders(execution: &mut Live<'_>, memory_ref: &str) -> Result<(), Halt> {
+/// Lists two entries of the run by time, and by how well they answer a question. It is the question
+/// that the older one answers, so that the orders differ.
+async fn orders(
+    execution: &mut Live<'_>,
+    memory_ref: &str,
+    written: &[EntryId],
+) -> Result<(), Halt> {
     let newest = ListArgs {
-        limit: Some(WRITTEN),
+        limit: Some(LISTED),
         ..ListArgs::default()
     };
-    let entries = execution.list(memory_ref, &newest).await?;
+    let mut entries = execution.list(memory_ref, &newest).await?;
+    entries.retain(|entry| written.iter().any(|id| entry["id"] == id.as_str()));
     let recency: Vec<Value> = entries.iter().map(|entry| entry["id"].clone()).collect();
-    let mut relevance = execution.ranked(memory_ref, QUESTION).await?;
+    let asked = entries.iter().rev().find_map(|entry| {
+        let answered = ANSWERS.iter().find(|(text, _)| entry["content"] == *text);
+        answered.map(|(_, question)| *question)
+    });
+    let question = asked.unwrap_or(ANSWERS[0].1);
+    let mut relevance = execution.ranked(memory_ref, question).await?;
     relevance.retain(|id| recency.contains(id));
     let rest: Vec<Value> = recency
         .iter()
