@@ -263,11 +263,11 @@ mod tests {
         assert_eq!(log.take_work("sweep", later), []);
         let again = later.plus_ms(AGAIN_MS);
         assert_eq!(log.take_work("sweep", again), [tenant("b"), tenant("c")]);
-        assert!(!log.failing(later).everywhere, "a may be served");
+        assert!(!log.failing(later, &[]).everywhere, "a may be served");
         let later = now.plus_ms(3 * hour);
         for name in ["b", "c"] {
             ended(name, true, later);
         }
-        assert!(log.failing(later).everywhere, "a was not looked at since");
+        assert!(log.failing(later, &[]).everywhere, "a was not looked at since");
     }
 }

@@ -89,8 +89,8 @@ pub(super) async fn register(
         secret,
         tenant_id,
     } = body;
-    if names_another(&door, tenant_id.as_deref()) {
-        door.caller
+    if names_another(&api, tenant_id.as_deref()) {
+        api.caller
             .require(remem_core::Permission::WebhooksManage)
             .map_err(fail)?;
         return Err(Problem::ForeignTenant.into());
